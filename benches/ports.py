@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
 import time
 from collections import defaultdict
@@ -12,20 +13,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from isolane import _native
 from isolane.enforce import Enforcer
-from isolane.errors import MeasurementError
 from isolane.guests import UmlGuest
 from isolane.netback import Status
 from isolane.procfs import descendants
 from isolane.spec.policy import Policy, parse_policy
 from isolane.testbed import NETNS_DIR
-from isolane.trials.live.cores import awake
-from isolane.trials.live.generator_streams import MILLIPPS
 
 from benches import beds
 from benches.common import (
-    GENERATOR_CORE,
     RECEIVER_CORE,
     Check,
     Options,
@@ -34,9 +30,10 @@ from benches.common import (
     median,
     spread,
 )
+from benches.steady_load import WARMUP_NS, Load, send
 from tests.netback.back_end import DUT, FAR, BackEnd, back_end, far_mac, mac
 from tests.netback.container import attached, container, netns_of
-from tests.netback.far_end import conserved, of
+from tests.netback.far_end import conserved, in_far, of
 from tests.wires import bring_up, inside, ip
 
 VICTIM, NEIGHBOUR = 0, 1
@@ -49,8 +46,7 @@ CORE = RECEIVER_CORE
 """Of the back-end, and of both routers."""
 KEEPS = 0.99
 COOKIE = 0x5CA2
-LEAD_NS, WARMUP_NS = 50_000_000, 200_000_000
-DRAIN_S, ENDS_S = 0.3, 5.0
+DRAIN_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,8 @@ class Seen:
     neighbour: float
     sent_pps: float
     """To the neighbour."""
+    on_wire: float
+    """Frames of both that the wire lost, before the back-end had any part in it."""
 
 
 @contextmanager
@@ -72,7 +70,11 @@ def routers(folder: Path, kind: str) -> Iterator[tuple[BackEnd, Policy]]:
     beside = [NEIGHBOUR] if kind == "container" else []
     with ExitStack() as stack:
         one = stack.enter_context(back_end(folder, 2, "drr", containers=beside))
-        guests = {number: stack.enter_context(one.guest(number)) for number in others(beside)}
+        guests = {
+            number: stack.enter_context(one.guest(number))
+            for number in (VICTIM, NEIGHBOUR)
+            if number not in beside
+        }
         for number in beside:
             stack.enter_context(container(number))
             attached(one, number)
@@ -82,11 +84,6 @@ def routers(folder: Path, kind: str) -> Iterator[tuple[BackEnd, Policy]]:
         takes_frames_of_xdp()
         one.until("a wire again", lambda status: status.uplinks[0].carrier)
         yield one, policy_of(guests)
-
-
-def others(beside: list[int]) -> list[int]:
-    """Return the routers that are no containers."""
-    return [number for number in (VICTIM, NEIGHBOUR) if number not in beside]
 
 
 def takes_frames_of_xdp() -> None:
@@ -111,71 +108,40 @@ def policy_of(guests: dict[int, UmlGuest]) -> Policy:
     )
 
 
-def stream(number: int, pps: float, duration_ns: int, ifindex: int) -> _native.Stream:
-    """Return frames of 64 bytes for a router."""
-    rate = round(pps * MILLIPPS)
-    return _native.Stream(
-        ifindex=ifindex,
-        src_mac=far_mac(0),
-        dst_mac=mac(0, number),
-        src_ip=f"10.9.{2 * number}.2",
-        src_count=1,
-        dst_ip=f"10.9.{2 * number + 1}.2",
-        first_sport=1024,
-        first_dport=9,
-        flows=100,
-        sizes=[64],
-        segments=[
-            _native.Segment(
-                duration_ns=duration_ns, start_rate_millipps=rate, end_rate_millipps=rate
-            )
-        ],
-    )
-
-
 def load(one: BackEnd, ifindex: int, neighbour_pps: float, seconds: float) -> Seen:
     """Offer both their loads, and see what leaves by the second wire."""
-    duration_ns = WARMUP_NS + round(seconds * 1e9)
-    loads = [(VICTIM, VICTIM_PPS), (NEIGHBOUR, neighbour_pps)]
-    asked = [number for number, pps in loads if pps]
-    source = _native.Generator(
-        netns=str(NETNS_DIR / FAR),
-        core=GENERATOR_CORE,
-        cookie=COOKIE,
-        streams=[stream(number, pps, duration_ns, ifindex) for number, pps in loads if pps],
-        window_start_ns=WARMUP_NS,
-        window_end_ns=duration_ns,
-        end_ns=duration_ns,
-    )
+    rates = {VICTIM: VICTIM_PPS, NEIGHBOUR: neighbour_pps}
+    loads = {
+        number: Load(
+            pps, far_mac(0), mac(0, number), f"10.9.{2 * number}.2", f"10.9.{2 * number + 1}.2"
+        )
+        for number, pps in rates.items()
+        if pps
+    }
     before = one.status()
-    with awake():
-        source.start(_native.monotonic_ns() + LEAD_NS)
-        try:
-            if not source.wait(seconds + ENDS_S):
-                raise MeasurementError("the generator had not finished in time")
-        finally:
-            source.stop()
+    frames = send(NETNS_DIR / FAR, ifindex, list(loads.values()), COOKIE, seconds)
     time.sleep(DRAIN_S)
     after = one.status()
     conserved(after)
-    sent = dict(zip(asked, (one.sent for one in source.report().streams), strict=True))
+    sent = dict(zip(loads, frames, strict=True))
     return Seen(
         came(one, VICTIM, before, after) / sent[VICTIM],
         came(one, NEIGHBOUR, before, after) / sent[NEIGHBOUR] if NEIGHBOUR in sent else 1.0,
-        sent.get(NEIGHBOUR, 0) / (duration_ns / 1e9),
+        sent.get(NEIGHBOUR, 0) / (WARMUP_NS / 1e9 + seconds),
+        1 - reached(before, after) / sum(frames),
     )
+
+
+def reached(before: Status, after: Status) -> int:
+    """Count the frames that reached the back-end's ring, or found it full."""
+    first, last = before.uplinks[0], after.uplinks[0]
+    return last.received + last.ring_full - first.received - first.ring_full
 
 
 def came(one: BackEnd, number: int, before: Status, after: Status) -> int:
     """Count a router's frames that were handed to the second wire."""
     name = one.port(1, number)
     return of(after, name).sent - of(before, name).sent
-
-
-def index_of(ifname: str) -> int:
-    """Return the index of one of the far ends."""
-    found: list[dict[str, int]] = json.loads(ip("-n", FAR, "-json", "link", "show", "dev", ifname))
-    return found[0]["ifindex"]
 
 
 Case = tuple[str, str, int]
@@ -186,7 +152,7 @@ def measure(kind: str, options: Options, found: dict[Case, list[Seen]]) -> None:
     """Load both, without the policy and with it, in turns."""
     with tempfile.TemporaryDirectory() as text, routers(Path(text), kind) as (one, policy):
         enforcer = Enforcer(NETNS_DIR / DUT, Path(text) / "policy", "isolane-ports")
-        ifindex = index_of("g0")
+        ifindex = in_far(lambda: socket.if_nametoindex("g0"))
         for _ in range(options.rounds):
             for arm in ARMS:
                 if arm == "policy":
@@ -215,7 +181,13 @@ def bench(options: Options) -> Outcome:
             f"on core {CORE}, {options.rounds} rounds"
         ),
         columns=(
-            "neighbour", "", "sent to it, kpps", "it forwards, kpps", "the guest keeps, %", "range",
+            "neighbour",
+            "",
+            "sent to it, kpps",
+            "it forwards",
+            "guest keeps, %",
+            "range",
+            "lost on the wire, %",
         ),
         rows=[
             (
@@ -225,6 +197,7 @@ def bench(options: Options) -> Outcome:
                 f"{median([one.neighbour * one.sent_pps for one in each]) / 1e3:.0f}",
                 f"{100 * keeps[case]:.1f}",
                 spread([one.victim for one in each], 0.01, 1),
+                f"{100 * median([one.on_wire for one in each]):.1f}",
             )
             for case, each in found.items()
         ],

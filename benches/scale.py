@@ -16,11 +16,10 @@ from isolane.procfs import cpu_ns
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
 from isolane.testbed.journal import RUN_DIR
-from isolane.trials.live.cores import awake
-from isolane.trials.live.generator_streams import MILLIPPS
 
 from benches.beds import host
 from benches.common import Check, Options, Outcome, main, median
+from benches.steady_load import FLOWS, Load, send
 
 COUNTS = (2, 16, 256)
 OFFERED_PPS = 100e3
@@ -32,8 +31,6 @@ NAMES = {end: f"{GROUP}-{end}" for end in ("host", "gen", "rcv")}
 STATE = RUN_DIR / "scale-policy"
 """Always the same, so that the next run puts back what one that was killed left."""
 COOKIE = 0x5CA1
-LEAD_NS, WARMUP_NS = 50_000_000, 200_000_000
-ENDS_S = 5.0
 GEN_MAC, RCV_MAC = "02:15:05:00:00:01", "02:15:05:00:00:02"
 
 
@@ -165,64 +162,26 @@ def measure(count: int, options: Options) -> Found:
 
 def load(enforcer: Enforcer, seconds: float) -> tuple[float, float]:
     """Load two routers; return ns of all threads for each frame, and the share that arrived."""
-    window_ns = round(seconds * 1e9)
-    end_ns = WARMUP_NS + window_ns
-    cookie = COOKIE
-    netns = {end: str(NETNS_DIR / name) for end, name in NAMES.items()}
-    rcv, gen = index_of("rcv", "gout"), index_of("gen", "gin")
-    rate_millipps = round(OFFERED_PPS * MILLIPPS)
-    streams = [
-        _native.Stream(
-            ifindex=gen,
-            src_mac=GEN_MAC,
-            dst_mac=mac(number),
-            src_ip=f"198.18.{number}.2",
-            src_count=1,
-            dst_ip=f"198.19.{number}.2",
-            first_sport=1024,
-            first_dport=9,
-            flows=100,
-            sizes=[64],
-            segments=[
-                _native.Segment(
-                    duration_ns=end_ns,
-                    start_rate_millipps=rate_millipps,
-                    end_rate_millipps=rate_millipps,
-                )
-            ],
-        )
+    loads = [
+        Load(OFFERED_PPS, GEN_MAC, mac(number), f"198.18.{number}.2", f"198.19.{number}.2")
         for number in range(2)
     ]
     receiver = _native.Receiver(
-        interfaces=[_native.Interface(netns=netns["rcv"], ifindex=rcv)],
-        cookie=cookie,
-        flows=[100, 100],
+        interfaces=[
+            _native.Interface(netns=str(NETNS_DIR / NAMES["rcv"]), ifindex=index_of("rcv", "gout"))
+        ],
+        cookie=COOKIE,
+        flows=[FLOWS] * len(loads),
     )
-    with awake(), closing(receiver):
-        source = _native.Generator(
-            netns=netns["gen"],
-            core=0,
-            cookie=cookie,
-            streams=streams,
-            window_start_ns=WARMUP_NS,
-            window_end_ns=end_ns,
-            end_ns=end_ns,
-        )
-        start_ns = _native.monotonic_ns() + LEAD_NS
+    with closing(receiver):
         before = threads_ns(enforcer)
-        source.start(start_ns)
-        try:
-            if not source.wait(seconds + ENDS_S):
-                raise MeasurementError("the generator had not finished in time")
-        finally:
-            source.stop()
+        sent = send(NETNS_DIR / NAMES["gen"], index_of("gen", "gin"), loads, COOKIE, seconds)
         time.sleep(0.05)
         spent = threads_ns(enforcer) - before
-        sent = sum(stream.sent for stream in source.report().streams)
         received = sum(count.received for count in receiver.counts())
     if not received:
         raise MeasurementError("no frame came through")
-    return spent / received, received / sent
+    return spent / received, received / sum(sent)
 
 
 def index_of(end: str, ifname: str) -> int:

@@ -369,6 +369,12 @@ impl Interface {
         UplinkCounters { carrier: self.has_carrier, ..self.counters }
     }
 
+    /// Has it be as after the kernel left some of what it was offered.
+    #[cfg(test)]
+    pub(crate) fn become_full(&mut self) {
+        self.state = State::Full;
+    }
+
     /// What it has counted without a question to the kernel.
     #[cfg(test)]
     pub(crate) fn counted(&self) -> UplinkCounters {

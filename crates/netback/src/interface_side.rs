@@ -207,3 +207,41 @@ impl InterfaceSide {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::in_network_namespace;
+
+    /// What the kernel takes of it arrives again, so that it would always find space.
+    fn loopback() -> InterfaceSide {
+        InterfaceSide::new("lo", true, &Carriers::new().unwrap()).unwrap()
+    }
+
+    fn offer(side: &mut InterfaceSide) -> Delivered {
+        let frame = [&[0; 12][..], &[0x88, 0xb5], &[0; 46]].concat();
+        side.deliver(&frame, NetHeader::NONE)
+    }
+
+    #[test]
+    fn what_is_full_is_asked_again_in_its_time_and_what_was_down_at_once() {
+        in_network_namespace(|| {
+            for is_full in [true, false] {
+                let mut side = loopback();
+                for _ in 0..ROUTER_SLOTS.send {
+                    assert!(matches!(offer(&mut side), Delivered::Written { .. }));
+                }
+                assert!(matches!(offer(&mut side), Delivered::Full), "it has no carrier");
+                side.interface.set_carrier(true);
+                if is_full {
+                    side.interface.become_full();
+                    for _ in 0..3 {
+                        assert!(matches!(offer(&mut side), Delivered::Full));
+                    }
+                    side.flush(0);
+                }
+                assert!(matches!(offer(&mut side), Delivered::Written { .. }), "{is_full}");
+            }
+        });
+    }
+}

@@ -69,9 +69,9 @@ def back_end_threads(
     for port in back_ends(found):
         owner = _OWNER + port.back_end
         group = str(host.groups.path(owner).relative_to(host.groups.root))
-        for thread in threads_of(port.process):
+        for thread in threads_of(port.process) if started(port.process) == port.began else ():
             began = started(thread)
-            if began is None or started(port.process) != port.began:
+            if began is None:  # it has just ended
                 continue
             which = (owner, "thread", thread, began)
             yield Desired(Member(*which), group)

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from isolane.enforce.back_end_plan import back_end_groups, back_end_threads, is_back_end
-from isolane.enforce.cpu_cgroups import shares_of
+from isolane.enforce.cpu_cgroups import Groups, shares_of
 from isolane.enforce.group_plan import groups
 from isolane.enforce.host_access import Host
 from isolane.enforce.pacemaker_work import PacemakerWork
@@ -20,6 +20,7 @@ from isolane.enforce.router_facts import BackEndPort, FoundRouter, Interface
 from isolane.enforce.sampling import nic_threads_of, threads_of
 from isolane.enforce.settings import GroupFile, Member, Scheduling
 from isolane.enforce.steering import Steering
+from isolane.enforce.test_cpu_cgroups import ON_A_HOST
 from isolane.procfs import started
 from isolane.spec.policy import parse_policy
 
@@ -40,22 +41,7 @@ def routers(*interfaces: Interface) -> list[FoundRouter]:
     ]
 
 
-class Groups(SimpleNamespace):
-    """Cgroups of version 1 that nobody makes."""
-
-    version, root, top = 1, Path("/cg"), Path("/cg/isolane")
-
-    def path(self, router: str) -> Path:
-        return self.top / router if router else self.top
-
-    def weight_files(self, weight: int) -> dict[str, str]:
-        return {"cpu.shares": str(shares_of(weight))}
-
-    def cap_files(self, _: float | None) -> dict[str, str]:
-        return {}
-
-
-HOST = cast("Host", SimpleNamespace(groups=Groups()))
+HOST = cast("Host", SimpleNamespace(groups=Groups("isolane", ON_A_HOST)))
 
 
 def weights(*interfaces: Interface, weight: int = 100) -> dict[str, int]:
@@ -67,7 +53,7 @@ def weights(*interfaces: Interface, weight: int = 100) -> dict[str, int]:
     policy = parse_policy(f"isolane: 1\nname: p\nnics: {{n1: {{}}}}\nrouters:\n{lines}")
     wanted = groups(policy, found, Steering(), HOST)
     files = [(one.setting, one.value) for one in wanted if isinstance(one.setting, GroupFile)]
-    return {setting.router: int(value) for setting, value in files}
+    return {one.router: int(value) for one, value in files if one.file == "cpu.shares"}
 
 
 def test_a_back_end_has_twice_what_its_routers_have_together() -> None:
