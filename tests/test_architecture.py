@@ -45,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "cpu_profile": {"errors", "procfs", "stats", "stored_model", "_native"},
     "web": {"errors", "spec", "_native"},
     "external": {"errors", "guests", "rtnl", "spec", "testbed"},
-    "netback": {"errors", "locks", "spec", "_native"},
+    "netback": {"errors", "locks", "rtnl", "spec", "_native"},
     "enforce": {
         "errors",
         "locks",

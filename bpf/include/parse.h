@@ -119,6 +119,13 @@ static __always_inline int isl_skb_destination(struct __sk_buff *skb, __u8 *mac,
 	return 1;
 }
 
+/* The destination of any frame that a packet socket sees, and its VLAN, by number (0: untagged). */
+static __always_inline int isl_socket_destination(struct __sk_buff *skb, __u8 *mac, __u16 *vlan)
+{
+	*vlan = skb->vlan_present ? skb->vlan_tci & 0xfff : 0;
+	return !bpf_skb_load_bytes_relative(skb, 0, mac, ETH_ALEN, BPF_HDR_START_MAC);
+}
+
 /* Takes the VLAN tag off, as the bridge does that the router is behind. */
 static __always_inline int isl_untag(struct xdp_md *ctx)
 {

@@ -4,8 +4,8 @@ use std::{env, path::PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 7] =
-    ["generate", "receive", "account", "demux", "forward", "points", "profile"];
+const PROGRAMS: [&str; 8] =
+    ["generate", "receive", "account", "admit", "demux", "forward", "points", "profile"];
 
 fn main() {
     let bpf =

@@ -149,7 +149,7 @@ FILE = """\
 isolane: 1
 name: {name}
 uplinks:
-  n0: {{scheduler: fifo}}
+  n0: {{scheduler: fifo{uplink}}}
   n1: {{scheduler: {scheduler}}}
 ports:
 """
@@ -196,13 +196,15 @@ def back_end(
     scheduler: str = "drr",
     more: str = "",
     containers: Sequence[int] = (),
+    uplink: str = "",
 ) -> Iterator[BackEnd]:
     """Have one between the wires; it is ended again, whatever happens.
 
     Its routers are guests, but for those with these numbers (see :mod:`tests.netback.container`).
+    Ports have some more keys, and so has the uplink that frames come by.
     """
     file = folder / "netback.yaml"
-    text = FILE.format(name=NAME, scheduler=scheduler)
+    text = FILE.format(name=NAME, scheduler=scheduler, uplink=uplink)
     for number in range(guests):
         for side in (0, 1):
             name = f"vm{number}-{side}"

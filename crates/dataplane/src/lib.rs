@@ -1,11 +1,13 @@
 //! All of Isolane that touches the kernel's packet path.
 //!
 //! [`generator`] sends, [`receiver`] counts what arrives, [`accountant`] charges the cores' time to
-//! who used it, [`points`] stamps frames on their way, [`profiler`] tells where the cores are: when the process ends, however it ends, the kernel removes their programs. [`plane`]
+//! who used it, [`points`] stamps frames on their way, [`profiler`] tells where the cores are,
+//! [`admission`] refuses what a network back-end has no space for: when the process ends, however it ends, the kernel removes their programs. [`plane`]
 //! carries out a policy: its programs stay on their interfaces until somebody takes them off. Nothing
 //! is pinned in a BPF file system.
 
 pub mod accountant;
+pub mod admission;
 pub mod attach;
 pub mod captures;
 mod error;
@@ -55,6 +57,9 @@ pub(crate) mod skeletons {
     }
     pub mod account {
         include!(concat!(env!("OUT_DIR"), "/account.skel.rs"));
+    }
+    pub mod admit {
+        include!(concat!(env!("OUT_DIR"), "/admit.skel.rs"));
     }
     pub mod demux {
         include!(concat!(env!("OUT_DIR"), "/demux.skel.rs"));

@@ -112,8 +112,9 @@ mod tests {
 
     use super::*;
     use crate::skeletons::{
-        account::AccountSkelBuilder, demux::DemuxSkelBuilder, forward::ForwardSkelBuilder,
-        generate::GenerateSkelBuilder, points::PointsSkelBuilder, receive::ReceiveSkelBuilder,
+        account::AccountSkelBuilder, admit::AdmitSkelBuilder, demux::DemuxSkelBuilder,
+        forward::ForwardSkelBuilder, generate::GenerateSkelBuilder, points::PointsSkelBuilder,
+        receive::ReceiveSkelBuilder,
     };
 
     /// Of the million that it allows.
@@ -160,6 +161,7 @@ mod tests {
     fn the_verifier_goes_through_each_program_quickly() {
         let all = [
             verified(AccountSkelBuilder::default()),
+            verified(AdmitSkelBuilder::default()),
             verified(DemuxSkelBuilder::default()),
             verified(ForwardSkelBuilder::default()),
             verified(GenerateSkelBuilder::default()),

@@ -2,13 +2,14 @@
 
 use std::{
     io,
-    os::fd::{FromRawFd, OwnedFd, RawFd},
+    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     sync::{Mutex, PoisonError},
 };
 
+use isolane_dataplane::admission::{Admission, LanAddress};
 use isolane_netback::{
-    Attachment, Handle, LinkSettings, Netback as BackEnd, NicSettings, PortCounters, PortSettings,
-    Sharing as Shared, UplinkCounters, drop_privileges,
+    AdmissionProgram, Attachment, Handle, LinkSettings, Netback as BackEnd, NicSettings,
+    PortCounters, PortSettings, Sharing as Shared, UplinkCounters, UplinkSettings, drop_privileges,
 };
 use isolane_sched::{BackPressure, FlowSettings, Kind};
 use pyo3::prelude::*;
@@ -19,10 +20,25 @@ use crate::NativeError;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// Indices of interfaces.
-    uplinks: Vec<u32>,
+    uplinks: Vec<UplinkEntry>,
     ports: Vec<Port>,
     sharing: Sharing,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UplinkEntry {
+    ifindex: u32,
+    early_drop: EarlyDrop,
+}
+
+/// Where frames that a port has no space for are dropped before they are copied.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum EarlyDrop {
+    Off,
+    Socket,
+    Driver,
 }
 
 #[derive(Deserialize)]
@@ -85,9 +101,66 @@ impl From<Shares> for FlowSettings {
 }
 
 #[derive(Serialize)]
-struct Counters {
+struct Counters<'a> {
     ports: Vec<PortCounters>,
-    uplinks: Vec<UplinkCounters>,
+    uplinks: Vec<CountedUplink<'a>>,
+}
+
+#[derive(Serialize)]
+struct CountedUplink<'a> {
+    #[serde(flatten)]
+    counters: UplinkCounters,
+    #[serde(flatten)]
+    dropping: &'a Dropping,
+}
+
+/// Where frames of an uplink are dropped before they are copied, and why not earlier.
+#[derive(Serialize)]
+struct Dropping {
+    early_drop: EarlyDrop,
+    early_drop_reason: Option<String>,
+    /// The program is on the driver's hook as long as this is open.
+    #[serde(skip)]
+    _link: Option<OwnedFd>,
+}
+
+impl UplinkEntry {
+    /// Loads what drops frames early, as far as this host has it.
+    fn early(&self, ports: &[LanAddress], has_vlans: bool) -> (Option<AdmissionProgram>, Dropping) {
+        let early = |early_drop, early_drop_reason, link| Dropping {
+            early_drop,
+            early_drop_reason,
+            _link: link,
+        };
+        if self.early_drop == EarlyDrop::Off {
+            return (None, early(EarlyDrop::Off, None, None));
+        }
+        let (programs, filter) = match load(ports) {
+            Ok(loaded) => loaded,
+            Err(reason) => return (None, early(EarlyDrop::Off, Some(reason), None)),
+        };
+        let at_socket = |reason| early(EarlyDrop::Socket, reason, None);
+        if self.early_drop == EarlyDrop::Socket {
+            return (Some(filter), at_socket(None));
+        }
+        if has_vlans {
+            let reason = "ports of it have VLANs, and a NIC may take tags off before";
+            return (Some(filter), at_socket(Some(reason.into())));
+        }
+        let early = match programs.attach(self.ifindex) {
+            Ok(link) => early(EarlyDrop::Driver, None, Some(link)),
+            Err(error) => at_socket(Some(error.to_string())),
+        };
+        (Some(filter), early)
+    }
+}
+
+fn load(ports: &[LanAddress]) -> Result<(Admission, AdmissionProgram), String> {
+    let programs = Admission::load(ports).map_err(|error| error.to_string())?;
+    let owned = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|error| error.to_string());
+    let filter = owned(programs.filter())?;
+    let entries = owned(programs.entries())?;
+    Ok((programs, AdmissionProgram { filter, entries }))
 }
 
 fn raise(error: impl std::fmt::Display) -> PyErr {
@@ -96,7 +169,8 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 
 /// A network back-end for virtual machines: their NICs over vhost-user, its uplinks by packet sockets.
 ///
-/// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
+/// `settings_json`: `uplinks`, a list of `ifindex` (in the caller's network namespace) and `early_drop`
+/// (`off`, `socket`, `driver`: no later than there, where the host has that);
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
 /// `check_source`, `offloads`, `vlan` (a number, or null), `max_wait_ns`, `listener` (descriptor of a
 /// listening socket, which is taken over) or `interface` (its name), the other one null; `sharing`, as
@@ -105,6 +179,7 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 pub(crate) struct Netback {
     back_end: Mutex<Option<BackEnd>>,
     handle: Handle,
+    dropping: Vec<Dropping>,
 }
 
 #[pymethods]
@@ -130,8 +205,16 @@ impl Netback {
         });
         let ports = ports.collect::<PyResult<_>>()?;
         let sharing = settings.sharing.read()?;
-        let (back_end, handle) = BackEnd::new(&settings.uplinks, ports, &sharing).map_err(raise)?;
-        Ok(Self { back_end: Mutex::new(Some(back_end)), handle })
+        let loaded = settings.uplinks.iter().enumerate().map(|(number, entry)| {
+            let its = || settings.ports.iter().filter(|port| port.uplink == number);
+            let addresses: Vec<LanAddress> =
+                its().map(|port| (port.vlan.unwrap_or(0), port.mac)).collect();
+            let (program, early) = entry.early(&addresses, its().any(|port| port.vlan.is_some()));
+            (UplinkSettings { ifindex: entry.ifindex, program }, early)
+        });
+        let (uplinks, dropping): (Vec<_>, Vec<_>) = loaded.unzip();
+        let (back_end, handle) = BackEnd::new(&uplinks, ports, &sharing).map_err(raise)?;
+        Ok(Self { back_end: Mutex::new(Some(back_end)), handle, dropping })
     }
 
     /// Has it share its uplinks differently, or changes nothing and raises.
@@ -160,6 +243,9 @@ impl Netback {
     /// What became of all frames so far, as JSON: `ports` and `uplinks`, each a list in their order.
     fn counters(&self, py: Python<'_>) -> PyResult<String> {
         let (ports, uplinks) = py.detach(|| self.handle.counters()).map_err(raise)?;
+        let uplinks = uplinks.into_iter().zip(&self.dropping);
+        let uplinks =
+            uplinks.map(|(counters, dropping)| CountedUplink { counters, dropping }).collect();
         serde_json::to_string(&Counters { ports, uplinks }).map_err(raise)
     }
 

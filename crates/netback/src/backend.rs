@@ -17,7 +17,7 @@ use crate::{
     delivery::{Buffers, Delivery, Given, Work},
     forwarding::{Forwarding, Origin},
     handle::{Command, Counters, Handle},
-    output::{Output, Planned},
+    output::{Output, Planned, UplinkSettings},
     poller::{Interest, Poller},
     port::Port,
     segmentation::MAX_MERGED_BYTES,
@@ -63,10 +63,9 @@ pub struct Netback {
 }
 
 impl Netback {
-    /// A back-end with these uplinks, by their index in the calling thread's network namespace, and
-    /// ports.
+    /// A back-end with these uplinks and ports.
     pub fn new(
-        uplinks: &[u32],
+        uplinks: &[UplinkSettings],
         ports: Vec<(PortSettings, Attachment)>,
         sharing: &Sharing,
     ) -> io::Result<(Self, Handle)> {
@@ -85,11 +84,11 @@ impl Netback {
         let carriers = Carriers::new()?;
         poller.add(carriers.readable(), token(CARRIER, 0), Interest::Read)?;
         let mut outputs = Vec::new();
-        for (number, (&uplink, link)) in uplinks.iter().zip(&sharing.links).enumerate() {
+        for (number, (uplink, link)) in uplinks.iter().zip(&sharing.links).enumerate() {
             let flows: Vec<usize> =
                 (0..settings.len()).filter(|&port| settings[port].uplink == number).collect();
             let output = Output::open(uplink, link, flows)?;
-            carriers.ask(uplink)?;
+            carriers.ask(uplink.ifindex)?;
             poller.add(output.uplink.readable(), token(UPLINK, number), Interest::Read)?;
             outputs.push(output);
         }
@@ -103,6 +102,9 @@ impl Netback {
                 poller.add(interface.readable(), token(INTERFACE, number), Interest::Read)?;
             }
             opened.push(port);
+        }
+        for (port, gate) in outputs.iter().flat_map(Output::gates) {
+            opened[port].gate = Some(gate);
         }
         let mut netback = Self {
             ports: opened,
@@ -224,9 +226,25 @@ impl Netback {
         let Self { ports, outputs, forwarding, failed, buffers, backlogs, .. } = self;
         let mut delivery = Delivery { ports, forwarding, buffers, backlogs, now_ns, failed };
         let from = Origin { uplink: number, port: None };
-        outputs[number].uplink.receive(|frame, header| {
-            frame.len() < MIN_FRAME_BYTES || delivery.arrived(from, frame, header)
-        })
+        let Output { uplink, admission, .. } = &mut outputs[number];
+        let mut taken = 0;
+        let moved = uplink.receive(|frame, header| {
+            if frame.len() < MIN_FRAME_BYTES {
+                return true;
+            }
+            taken += 1;
+            let owner = delivery.forwarding.owner(number, frame);
+            match (owner, &admission) {
+                (Some((port, _)), Some(_)) => delivery.ports[port].took(),
+                (None, Some(admission)) => admission.took_other(),
+                (_, None) => {}
+            }
+            delivery.arrived(from, owner, frame, header)
+        });
+        if let Some(admission) = admission {
+            admission.took(taken, now_ns);
+        }
+        moved
     }
 
     /// Takes frames from a guest: for other guests at once, for the uplink to be scheduled.
@@ -269,7 +287,8 @@ impl Netback {
         let Self { ports, forwarding, failed, buffers, backlogs, .. } = self;
         let origin = Origin { uplink: ports[from].settings.uplink, port: Some(from) };
         let mut delivery = Delivery { ports, forwarding, buffers, backlogs, now_ns, failed };
-        let work = delivery.work(origin, &mut frame[..bytes], header);
+        let owner = delivery.forwarding.owner(origin.uplink, &frame[..bytes]);
+        let work = delivery.work(origin, owner, &mut frame[..bytes], header);
         let port = &mut self.ports[from];
         match work {
             Work::Done => return true,
@@ -321,7 +340,7 @@ impl Netback {
     fn counters(&mut self) -> Counters {
         self.hear_of_carriers();
         let ports = self.ports.iter_mut().map(Port::counted).collect();
-        (ports, self.outputs.iter_mut().map(|output| output.uplink.counters()).collect())
+        (ports, self.outputs.iter_mut().map(Output::counters).collect())
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) enum Work {
     Impossible,
 }
 
+/// The port that a frame is for, and the LAN that it belongs to.
+type Owner = (usize, Lan);
+
 /// Gives frames to ports.
 #[derive(Debug)]
 pub(crate) struct Delivery<'a> {
@@ -63,8 +66,15 @@ impl Delivery<'_> {
     /// Gives a frame without work to the ports that it is for.
     #[inline]
     pub(crate) fn spread(&mut self, from: Origin, frame: &[u8]) -> Given {
+        let owner = self.forwarding.owner(from.uplink, frame);
+        self.spread_to(owner, from, frame)
+    }
+
+    /// The same with a frame whose owner is known.
+    #[inline]
+    fn spread_to(&mut self, owner: Option<Owner>, from: Origin, frame: &[u8]) -> Given {
         if frame[0] & 1 == 0 {
-            return match self.forwarding.owner(from.uplink, frame) {
+            return match owner {
                 Some(owner) => self.hand(from, owner, frame, NetHeader::NONE),
                 None => Given::Nowhere,
             };
@@ -86,13 +96,7 @@ impl Delivery<'_> {
 
     /// Gives a frame to the port that it is for. Those of other ports wait if there is no buffer.
     #[inline]
-    fn hand(
-        &mut self,
-        from: Origin,
-        (to, lan): (usize, Lan),
-        frame: &[u8],
-        header: NetHeader,
-    ) -> Given {
+    fn hand(&mut self, from: Origin, (to, lan): Owner, frame: &[u8], header: NetHeader) -> Given {
         let Self { ports, buffers, backlogs, failed, now_ns, .. } = self;
         let (frame, header) = if lan.is_tagged() {
             (vlan::without(frame, &mut buffers.untagged), header.untagged())
@@ -122,9 +126,15 @@ impl Delivery<'_> {
 
     /// Gives a frame that arrived by an uplink to the ports that it is for. False: nobody can do what
     /// its header leaves to do.
-    pub(crate) fn arrived(&mut self, from: Origin, frame: &mut [u8], header: NetHeader) -> bool {
+    pub(crate) fn arrived(
+        &mut self,
+        from: Origin,
+        owner: Option<Owner>,
+        frame: &mut [u8],
+        header: NetHeader,
+    ) -> bool {
         if header.asks_for_offload() {
-            match self.work(from, frame, header) {
+            match self.work(from, owner, frame, header) {
                 Work::Given(_) => return true,
                 Work::Impossible => return false,
                 Work::Done => {}
@@ -134,13 +144,18 @@ impl Delivery<'_> {
                 }
             }
         }
-        let _ = self.spread(from, frame);
+        let _ = self.spread_to(owner, from, frame);
         true
     }
 
     /// Does what a frame's header leaves to do, or has the port do it that the frame is for.
-    pub(crate) fn work(&mut self, from: Origin, frame: &mut [u8], header: NetHeader) -> Work {
-        let owner = self.forwarding.owner(from.uplink, frame);
+    pub(crate) fn work(
+        &mut self,
+        from: Origin,
+        owner: Option<Owner>,
+        frame: &mut [u8],
+        header: NetHeader,
+    ) -> Work {
         if let Some((port, lan)) = owner
             && self.ports[port].takes(&header)
         {

@@ -142,6 +142,13 @@ impl GuestSide {
         guest.is_some_and(|guest| guest.session.rings().format.receive.cover(header))
     }
 
+    /// How many receive buffers the guest has provided; None: its ring does not run.
+    pub(crate) fn buffers(&mut self) -> Option<u32> {
+        let receive = self.guest.as_mut().and_then(|guest| guest.session.rings().receive)?;
+        // A ring that is broken shows that when a frame is written into it.
+        receive.queue.available().ok().map(u32::from)
+    }
+
     /// Writes a frame into the guest's receive ring.
     #[inline]
     pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<Delivered, CutOff> {

@@ -52,7 +52,7 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// What became of the frames of an interface, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct UplinkCounters {
-    /// Frames that arrived and were given on; merged segments are one.
+    /// Frames that arrived and were given on, or dropped early, or are for nobody here; merged segments are one.
     pub received: u64,
     /// Frames that the kernel had no free slot or no memory for.
     pub ring_full: u64,
@@ -157,6 +157,11 @@ impl Interface {
         packet_socket::bind(&self.socket, index)
     }
 
+    /// Has a program decide what it takes, from now on.
+    pub(crate) fn filter_by(&self, program: &OwnedFd) -> io::Result<()> {
+        packet_socket::filter_by(&self.socket, program)
+    }
+
     /// The interface that it is, or was, bound to.
     pub(crate) fn ifindex(&self) -> u32 {
         self.ifindex.unsigned_abs()
@@ -252,6 +257,16 @@ impl Interface {
     pub fn has_free_slot(&self) -> bool {
         let status = status(self.sending(self.send_slot)).load(Ordering::Acquire);
         status == libc::TP_STATUS_AVAILABLE
+    }
+
+    /// How many slots are free at least, of those that are looked at.
+    pub(crate) fn free_slots(&self) -> u32 {
+        const LOOKED_AT: [u32; 4] = [127, 63, 15, 0];
+        let is_free = |&ahead: &u32| {
+            let slot = (self.send_slot + ahead) % self.slots.send;
+            status(self.sending(slot)).load(Ordering::Acquire) == libc::TP_STATUS_AVAILABLE
+        };
+        LOOKED_AT.iter().find(|ahead| is_free(ahead)).map_or(0, |ahead| ahead + 1)
     }
 
     /// Writes a frame into the next slot, with what is left to the kernel; without space for it the frame is

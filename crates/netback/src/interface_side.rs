@@ -162,6 +162,11 @@ impl InterfaceSide {
         self.is_bound && self.offloads.cover(header)
     }
 
+    /// How many frames it takes now, as far as is looked; None: there is no interface.
+    pub(crate) fn buffers(&self) -> Option<u32> {
+        self.is_bound.then(|| self.interface.free_slots())
+    }
+
     /// Hands a frame to the interface.
     pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Delivered {
         if !self.is_bound {

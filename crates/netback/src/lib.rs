@@ -23,6 +23,7 @@
 #[cfg(test)]
 extern crate self as isolane_netback;
 
+mod admission;
 mod backend;
 mod backlog;
 mod carrier;
@@ -66,6 +67,7 @@ mod test_support;
 mod token;
 mod vlan;
 
+pub use admission::AdmissionProgram;
 pub use backend::Netback;
 pub use chain::{Chain, Segment};
 pub use cut_short::contain_cut_files;
@@ -82,6 +84,7 @@ pub use message::{
     MemoryRegion, Message, Reply, ReplyPayload, Request, RingAddresses,
 };
 pub use notification::{Call, Kick, Signalled};
+pub use output::UplinkSettings;
 pub use port::{Attachment, PortCounters, PortSettings};
 pub use privileges::drop_privileges;
 pub use queue::{MAX_QUEUE_SIZE, Queue, QueueSettings};

@@ -5,7 +5,8 @@ use std::io;
 use isolane_sched::{BackPressure, Config, FlowSettings, Handover, Kind, Packet, Scheduler};
 
 use crate::{
-    NetHeader,
+    NetHeader, UplinkCounters,
+    admission::{Admission, AdmissionProgram, Gate},
     interface::{Interface, UPLINK_SLOTS},
     poller::{Interest, Poller},
     port::Port,
@@ -33,9 +34,20 @@ impl Packet for Staged {
 /// A scheduler without frames, with the settings that it is to have.
 pub(crate) type Planned = Scheduler<Staged>;
 
+/// What an uplink is made of.
+#[derive(Debug)]
+pub struct UplinkSettings {
+    /// Index of the interface in the calling thread's network namespace.
+    pub ifindex: u32,
+    /// Decides what is let in; None: all is, until the ring is full.
+    pub program: Option<AdmissionProgram>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) uplink: Interface,
+    /// What it lets in; None: all.
+    pub(crate) admission: Option<Admission>,
     scheduler: Scheduler<Staged>,
     back_pressure: BackPressure,
     pace: Pace,
@@ -59,12 +71,22 @@ pub(crate) const FULL_NS: u64 = 100_000;
 
 impl Output {
     /// Sends by an interface, for these ports, which have no settings yet.
-    pub(crate) fn open(ifindex: u32, link: &LinkSettings, ports: Vec<usize>) -> io::Result<Self> {
+    pub(crate) fn open(
+        settings: &UplinkSettings,
+        link: &LinkSettings,
+        ports: Vec<usize>,
+    ) -> io::Result<Self> {
         let refused = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let mut uplink = Interface::new(UPLINK_SLOTS)?;
-        uplink.bind(ifindex)?;
+        let admission = settings.program.as_ref().map(|program| {
+            uplink.filter_by(&program.filter)?;
+            Admission::new(&program.entries, ports.len(), UPLINK_SLOTS.receive)
+        });
+        let admission = admission.transpose()?;
+        uplink.bind(settings.ifindex)?;
         Ok(Self {
             uplink,
+            admission,
             scheduler: scheduler(&link.scheduler, ports.len()).map_err(refused)?,
             back_pressure: link.back_pressure,
             pace: Pace::new(link, 0),
@@ -74,6 +96,24 @@ impl Output {
             watched: false,
             until_ns: None,
         })
+    }
+
+    /// What its uplink lets in for each of its ports, by their number.
+    pub(crate) fn gates(&self) -> Vec<(usize, Gate)> {
+        let gates = self.admission.iter().flat_map(|admission| {
+            self.ports.iter().enumerate().map(|(flow, &port)| (port, admission.gate(flow)))
+        });
+        gates.collect()
+    }
+
+    /// What became of its uplink's frames so far.
+    pub(crate) fn counters(&mut self) -> UplinkCounters {
+        let mut counters = self.uplink.counters();
+        if let Some(admission) = &self.admission {
+            counters.received += admission.refused();
+            counters.ring_full += admission.refused_others();
+        }
+        counters
     }
 
     /// Stages a frame of a port, which has space for it.

@@ -41,6 +41,11 @@ pub(crate) fn bind(socket: &OwnedFd, ifindex: i32) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has a program decide which frames the socket takes; this needs no right beyond the program.
+pub(crate) fn filter_by(socket: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    set_of(libc::SOL_SOCKET, socket, libc::SO_ATTACH_BPF, &program.as_raw_fd())
+}
+
 /// Whether the interface that it was bound to is still there.
 pub(crate) fn is_bound(socket: &OwnedFd) -> bool {
     let mut address = address(0);

@@ -4,6 +4,7 @@ use std::{io, os::unix::net::UnixListener};
 
 use crate::{
     CutOff, Delivered, MIN_FRAME_BYTES, NetHeader, NicSettings, Transmitted,
+    admission::Gate,
     carrier::Carriers,
     guest::{Gone, GuestSide},
     interface_side::{InterfaceSide, Lost},
@@ -54,6 +55,8 @@ pub struct PortCounters {
     pub delivered: u64,
     /// Frames for the guest that found no receive buffer, or for which the interface had no space.
     pub ring_full: u64,
+    /// Of these: dropped before they were copied.
+    pub dropped_early: u64,
     /// Frames for the guest that none of its buffers would hold, or that the interface refused for their form.
     pub too_long: u64,
     /// Frames for the guest while its ring did not run, or there was none, or no interface.
@@ -94,6 +97,8 @@ pub(crate) struct Port {
     pub(crate) merged: Merged,
     /// Of its frames, those that wait for other ports.
     pub(crate) held: u64,
+    /// What its uplink lets in for it; None: all.
+    pub(crate) gate: Option<Gate>,
     side: Side,
 }
 
@@ -115,6 +120,7 @@ impl Port {
             staging: Staging::new(),
             merged: Merged::default(),
             held: 0,
+            gate: None,
             side,
         })
     }
@@ -148,12 +154,15 @@ impl Port {
             Side::Guest(guest) => (guest.is_attached(), guest.process(), Lost::default()),
             Side::Interface(interface) => (interface.is_bound(), None, interface.lost()),
         };
+        let dropped_early = self.gate.as_ref().map_or(0, Gate::refused);
         PortCounters {
             transmitted: self.counters.transmitted + lost.not_taken + lost.too_long,
             malformed: self.counters.malformed + lost.too_long,
             not_taken: lost.not_taken,
             delivered: self.counters.delivered - lost.refused,
             too_long: self.counters.too_long + lost.refused,
+            ring_full: self.counters.ring_full + dropped_early,
+            dropped_early,
             waiting: (self.staging.len() + self.merged.left()) as u64 + self.held,
             attached,
             process,
@@ -272,9 +281,21 @@ impl Port {
         Ok(delivered)
     }
 
+    /// A frame for it was taken from its uplink.
+    pub(crate) fn took(&mut self) {
+        self.gate.iter_mut().for_each(Gate::took);
+    }
+
     /// Shows the router what was done. False: the file behind a guest's memory was cut short, so
     /// nothing that was read from it means anything.
     pub(crate) fn finish(&mut self, now_ns: u64) -> bool {
+        if self.gate.as_ref().is_some_and(Gate::is_stale) {
+            let buffers = match &mut self.side {
+                Side::Guest(guest) => guest.buffers(),
+                Side::Interface(interface) => interface.buffers(),
+            };
+            self.gate.iter_mut().for_each(|gate| gate.open(buffers));
+        }
         match &mut self.side {
             Side::Guest(guest) => guest.finish(now_ns),
             Side::Interface(interface) => {

@@ -55,6 +55,9 @@ _OF_PORT: Final[tuple[_Metric[PortStatus], ...]] = (
             "Frames for the virtual machine that were lost, by reason: no receive buffer "
             "(ring_full), longer than its buffers (too_long), none attached (no_guest).",
             _by_reason(NOT_DELIVERED)),
+    _Metric("dropped_early_frames", "counter", "frames",
+            "Of those that found no receive buffer: dropped before they were copied.",
+            lambda port: {"": port.dropped_early}),
     _Metric("cut_offs", "counter", "", "How often a virtual machine was cut off for what it did.",
             lambda port: {"": port.cut_offs}),
 )  # fmt: skip
@@ -62,7 +65,8 @@ _OF_UPLINK: Final[tuple[_Metric[UplinkStatus], ...]] = (
     _Metric("carrier", "gauge", "",
             "1 while the interface is up and has a carrier; frames wait while it does not.",
             lambda uplink: {"": uplink.carrier}),
-    _Metric("received_frames", "counter", "frames", "Frames that arrived.",
+    _Metric("received_frames", "counter", "frames",
+            "Frames that arrived, also those that were dropped early or are for nobody here.",
             lambda uplink: {"": uplink.received}),
     _Metric("sent_frames", "counter", "frames", "Frames handed to the interface.",
             lambda uplink: {"": uplink.sent}),

@@ -14,6 +14,7 @@ PORT = PortStatus(
     shares={"weight": 77}, transmitted=1014, wrong_source=2, malformed=3, sent=904,
     link_bytes=75_936, output_full=60, not_taken=13, waiting=32, delivered=505, ring_full=6,
     too_long=7, no_guest=8, attached=True, cut_offs=9, last_cut_off="messages of 65535 bytes",
+    dropped_early=5,
 )  # fmt: skip
 LINK = UplinkStatus(
     name="eth1", scheduler="drr", back_pressure="on", rate="1Gbps", received=526, ring_full=11,

@@ -64,6 +64,8 @@ class PortStatus:
     process: int | None = None
     """Whose front-end is attached; None: nobody's, or that of a process which the back-end cannot
     see (another PID namespace)."""
+    dropped_early: int = 0
+    """Of the frames that found no receive buffer: dropped before they were copied."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class UplinkStatus:
     rate: str | None
     """Of the link, on the wire; None: as fast as the interface takes frames."""
     received: int
-    """Frames that arrived."""
+    """Frames that arrived, also those that were dropped early or are for nobody here."""
     ring_full: int
     """Frames that arrived and found the back-end's ring full."""
     too_long: int
@@ -92,6 +94,11 @@ class UplinkStatus:
     """Whether the interface is up and has a carrier; frames wait while it does not."""
     burst: str | None = None
     """What the link takes ahead of its rate, as time; None: 4ms."""
+    early_drop: str = "off"
+    """Where frames that a port has no space for are dropped before they are copied: in the NIC's
+    driver, at the back-end's socket, or off: not."""
+    early_drop_reason: str | None = None
+    """Why not earlier; None: it was not asked for."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from isolane import _native
+from isolane import _native, rtnl
 from isolane.errors import MeasurementError, NotSupported, SpecError, TestbedError
 from isolane.netback.control import Step
 from isolane.netback.folders import DIRECTORY, control_of, own_folder, socket_of
@@ -142,7 +142,10 @@ def _settings(
 ) -> dict[str, Any]:
     order = list(plan.uplinks)
     return {
-        "uplinks": [indices[name] for name in plan.uplinks],
+        "uplinks": [
+            {"ifindex": indices[name], "early_drop": _early_drop(uplink, indices[name])}
+            for name, uplink in plan.uplinks.items()
+        ],
         "ports": [
             {
                 "mac": [int(octet, 16) for octet in port.mac.split(":")],
@@ -159,6 +162,18 @@ def _settings(
         ],
         "sharing": _sharing(plan),
     }
+
+
+def _early_drop(uplink: UplinkEntry, ifindex: int) -> str:
+    """Return where it drops early at best.
+
+    A program in a veth's driver takes segmentation from its other end, which costs streams more.
+    """
+    if uplink.early_drop != "auto":
+        return uplink.early_drop
+    with rtnl.IPRoute() as links:
+        kind = links.get_links(ifindex)[0].get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+    return "socket" if kind == "veth" else "driver"
 
 
 def _sharing(plan: NetbackFile) -> dict[str, Any]:
@@ -328,5 +343,5 @@ def _shares_of(plan: NetbackFile, name: str) -> dict[str, Any]:
         port = plan.ports[name]
         looked_at: tuple[str, ...] = KEYS[plan.uplinks[plan.uplink_of(port)].scheduler]
         return port.model_dump(mode="json", include=set(looked_at))
-    written = plan.uplinks[name].model_dump(mode="json")
+    written = plan.uplinks[name].model_dump(mode="json", exclude={"early_drop"})
     return {**written, "back_pressure": "on" if written["back_pressure"] else "off"}

@@ -231,6 +231,7 @@ def _uplink(change: ArmChange | None) -> Uplink:
         rate_bps=change.uplink_rate,
         back_pressure=change.back_pressure is not False,
         burst_ns=change.uplink_burst,
+        early_drop=change.early_drop,
     )
 
 

@@ -25,6 +25,7 @@ from isolane.spec.services_checks import services_misfits
 from isolane.spec.web_checks import web_misfits
 from isolane.spec.work_checks import work_misfits
 
+_OF_UPLINK: Final = ("scheduler", "uplink_rate", "uplink_burst", "back_pressure", "early_drop")
 RESERVED: Final = ("gen", "rcv", "dut", "total")
 """Names that routers cannot have, because the test bed and the tables use them."""
 
@@ -126,7 +127,7 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
             yield Problem((*loc, "path"), what, "none, or leave path out")
             continue
         routers = [resolve_router(router, change) for router in data.routers]
-        for key in ("scheduler", "uplink_rate", "uplink_burst", "back_pressure"):
+        for key in _OF_UPLINK:
             given = change is not None and getattr(change, key) is not None
             linked = key == "uplink_rate" and any(router.shares_link for router in routers)
             if change and given and not linked and all(r.path != "netback" for r in routers):

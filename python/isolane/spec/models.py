@@ -25,7 +25,7 @@ from isolane.spec.objectives import ObjectiveValue
 from isolane.spec.patterns import PLAIN, PatternValues
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
-from isolane.spec.schedulers import SchedulerWord, Switch
+from isolane.spec.schedulers import EarlyDropWord, SchedulerWord, Switch
 from isolane.spec.services_models import Services
 from isolane.spec.trial_models import TrialPlan
 from isolane.spec.units import Load, wire_bps
@@ -224,6 +224,9 @@ class ArmChange(SpecModel):
     back_pressure: Switch | None = None
     """On path netback: whether frames wait while the link takes none (on, the default), or are lost
     then (off)."""
+    early_drop: EarlyDropWord | None = None
+    """On path netback: where frames that a guest has no space for are dropped before they are
+    copied: driver (default), socket, off."""
     changes: Annotated[tuple[TimedChange, ...], BeforeValidator(_few_changes)] = ()
     """On path netback: shares that change while a trial runs, one after the other."""
     policy: dict[f.RouterName, PolicyKeys] | None = None

@@ -15,7 +15,8 @@ from isolane.spec.problems import listed, nearest, show
 from isolane.spec.schedulers import PortKey
 
 PORT_KEYS: Final[tuple[str, ...]] = get_args(PortKey)
-UPLINK_KEYS: Final = tuple(UplinkEntry.model_fields)
+UPLINK_KEYS: Final = tuple(key for key in UplinkEntry.model_fields if key != "early_drop")
+"""`early_drop` is chosen when the back-end starts."""
 E = TypeVar("E", PortEntry, UplinkEntry)
 
 

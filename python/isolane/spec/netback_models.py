@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Self, get_args
+from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import Field, PlainValidator, model_validator
 
@@ -19,12 +19,15 @@ from isolane.spec.fields import (
     Version,
     whole,
     whole_schema,
+    word,
+    words_schema,
 )
 from isolane.spec.loader import load_file
 from isolane.spec.problems import Contradictions, Problem, listed, nearest, show
 from isolane.spec.schedulers import (
     DEFAULT_SCHEDULER,
     KEYS,
+    EarlyDrop,
     PortKey,
     SchedulerName,
     SchedulerWord,
@@ -41,6 +44,13 @@ Mtu = Annotated[int, PlainValidator(whole(68, 1500)), whole_schema(68, 1500)]
 CoreNumber = Annotated[int, PlainValidator(whole(0, p.MAX_CORES - 1)), whole_schema(0, 1023)]
 
 
+EarlyDropOrAuto = Annotated[
+    Literal["auto", "driver", "socket", "off"],
+    PlainValidator(word("early_drop", ("auto", *get_args(EarlyDrop)))),
+    words_schema("auto", *get_args(EarlyDrop)),
+]
+
+
 class UplinkEntry(SpecModel):
     """An interface of the host that ports' frames leave and arrive by."""
 
@@ -53,6 +63,10 @@ class UplinkEntry(SpecModel):
     """Rate of the link in bit/s on the wire; default: as fast as the interface takes frames."""
     burst: LinkBurst | None = None
     """What the link takes ahead of its rate, as time, 1ms to 1s; default: 4ms."""
+    early_drop: EarlyDropOrAuto = "auto"
+    """Where frames that a port has no space for are dropped before they are copied: driver (by XDP;
+    where it runs none as socket), socket (of the back-end), off (nowhere); auto (default): driver,
+    but on a veth socket."""
 
 
 class PortEntry(SpecModel):

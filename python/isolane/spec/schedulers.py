@@ -23,6 +23,9 @@ SchedulerName = Literal[
     "credit-random",
 ]
 PortKey = Literal["weight", "priority", "rate_min", "rate_max"]
+EarlyDrop = Literal["driver", "socket", "off"]
+"""Where frames that a port has no space for are dropped before they are copied: by the NIC's driver
+(XDP; where it runs none as socket), at the back-end's socket, or nowhere."""
 DEFAULT_SCHEDULER: Final[SchedulerName] = "drr"
 KEYS: Final[dict[SchedulerName, tuple[PortKey, ...]]] = {
     "fifo": (),
@@ -48,6 +51,8 @@ class Uplink:
     """Whether frames wait while the link takes none; else they are lost."""
     burst_ns: int | None = None
     """What the link takes ahead of its rate, ns of it; None: 4 ms."""
+    early_drop: EarlyDrop | None = None
+    """Of what arrives; None: by the driver."""
 
     def as_keys(self) -> dict[str, str]:
         """Return what its entry in a back-end's file says."""
@@ -67,6 +72,13 @@ SchedulerWord = Annotated[
     SchedulerName,
     PlainValidator(word("scheduler", get_args(SchedulerName))),
     words_schema(*get_args(SchedulerName)),
+]
+
+
+EarlyDropWord = Annotated[
+    EarlyDrop,
+    PlainValidator(word("early_drop", get_args(EarlyDrop))),
+    words_schema(*get_args(EarlyDrop)),
 ]
 
 

@@ -119,6 +119,9 @@ class BedBackEnd:
         # What arrives is for one guest at a time, so there is nothing to schedule there.
         uplinks: dict[str, Any] = {arriving: {"scheduler": "fifo"}}
         uplinks[leaving] = back_end.uplink.as_keys()
+        for one in uplinks.values():
+            # These wires are in the place of NICs.
+            one["early_drop"] = back_end.uplink.early_drop or "driver"
         text = io.StringIO()
         YAML().dump(
             {"isolane": 1, "name": NAME, "core": back_end.core, "uplinks": uplinks, "ports": ports},

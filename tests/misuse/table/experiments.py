@@ -278,6 +278,10 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 2, "scheduler of arm 'direct', in which no router has path netback",
         files={"x.yaml": good("path: direct}", "path: direct, scheduler: drr}")},
     ),
+    "an early drop where nothing arrives for guests": Row(
+        "run x.yaml", 2, "early_drop of arm 'direct', in which no router has path netback",
+        files={"x.yaml": good("path: direct}", "path: direct, early_drop: socket}")},
+    ),
     "netfilter on no bridge": Row(
         "run x.yaml", 2, "bridge_netfilter of arm 'direct', in which no router has path bridge",
         files={"x.yaml": good("path: direct}", "path: direct, bridge_netfilter: off}")},

@@ -24,7 +24,9 @@ fn netback(uplinks: &[u32], ports: u8) -> (Netback, Handle) {
         ports: vec![FlowSettings::default(); ports.into()],
     };
     let ports = (1..=ports).map(|last| (settings(last), socket())).collect();
-    Netback::new(uplinks, ports, &sharing).unwrap()
+    let uplinks: Vec<UplinkSettings> =
+        uplinks.iter().map(|&ifindex| UplinkSettings { ifindex, program: None }).collect();
+    Netback::new(&uplinks, ports, &sharing).unwrap()
 }
 
 #[test]

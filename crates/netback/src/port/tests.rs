@@ -1,5 +1,6 @@
 use crate::{
     NetHeader, PortSettings,
+    admission::Admission,
     test_guest::{self, TestGuest, settings},
     test_support::{LO, in_network_namespace},
 };
@@ -88,4 +89,28 @@ fn what_the_kernel_refuses_for_a_container_is_not_delivered() {
         let counted = port.counted();
         assert_eq!((counted.delivered, counted.too_long), (1, 1));
     });
+}
+
+#[test]
+fn the_window_for_a_guest_is_as_wide_as_it_has_buffers() {
+    let admission = Admission::alone(1);
+    let (mut port, mut guest) = test_guest::port(settings(1));
+    port.gate = Some(admission.gate(0));
+    let window = |port: &mut Port| {
+        assert!(port.finish(0));
+        admission.windows()[2]
+    };
+    let before = window(&mut port);
+    (0..9).for_each(|_| guest.provide(2048));
+    assert_eq!(window(&mut port), before, "nobody has sent it anything");
+    port.took();
+    assert!(matches!(
+        port.offer(&frame(OTHER, 60), NetHeader::NONE),
+        Ok(Delivered::Written { .. })
+    ));
+    assert_eq!(window(&mut port), 8);
+    (0..7).for_each(|_| guest.provide(2048));
+    assert_eq!(window(&mut port), 15, "few, so it is looked at again");
+    port.guest_mut().unwrap().disconnect();
+    assert_eq!(window(&mut port), before, "its frames are counted as such without a guest");
 }

@@ -90,6 +90,11 @@ class SimBackEnd:
                 self.sim_host.path_of(router, mode, filtered=filtered)
                 if mode == "http":
                     self.sim_host.path_of(router, mode, in_kernel=True, filtered=filtered)
+            if arm.uplink.early_drop not in (None, "off"):
+                raise NotSupported(
+                    f"arm {arm.name}: early_drop {arm.uplink.early_drop} cannot be simulated, only "
+                    "off: in the model each frame is copied before it is dropped"
+                )
             simulated_policy.check(arm)
 
     def host(self) -> HostFacts:

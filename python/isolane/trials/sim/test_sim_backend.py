@@ -246,6 +246,21 @@ def test_a_hypervisor_without_a_model_is_refused(keys: str, refused: str) -> Non
     SimBackEnd(known).check(known.resolved_arms())
 
 
+@pytest.mark.parametrize("word", ["driver", "socket", "off"])
+def test_an_early_drop_is_not_in_the_model(word: str) -> None:
+    text = TWO.format(
+        kind="kind: vm, hypervisor: uml", a="1kpps", b="1kpps", cores=1, size=64, repeats=1, seed=1
+    )
+    spec = parse_experiment(f"{text}\narms: [{{name: n, path: netback, early_drop: {word}}}]\n")
+    (arm,) = spec.resolved_arms()
+    assert arm.uplink.early_drop == word
+    if word == "off":
+        SimBackEnd(spec).check([arm])
+        return
+    with pytest.raises(NotSupported, match=f"arm n: early_drop {word} cannot be simulated, only"):
+        SimBackEnd(spec).check([arm])
+
+
 @pytest.mark.parametrize(
     ("kind", "profile"),
     [
