@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * What a network back-end's uplink lets in, and for whom: as much as the router has buffers for, and no
- * more than half of what is free in the uplink's ring. isl_admit decides, on the back-end's socket, before
+ * more than is still free in the uplink's ring. isl_admit decides, on the back-end's socket, before
  * the kernel copies a frame. isl_refuse does so before the kernel makes a packet of it, where a driver runs
  * it; what passes there is decided on by isl_admit all the same.
  */

@@ -144,6 +144,7 @@ def test_what_a_container_at_a_port_forwards_is_its_own_work(tmp_path: Path) -> 
             assert features(netns) == {"gro": {True}, "tso": {False}}
             assert set(one.threads()) == set(enforcer.nic_threads())
             assert groups(one) == {f"isolane-at-ports/back-end.{NAME}"}
+            assert set(map(os.sched_getscheduler, one.threads())) == {os.SCHED_BATCH}
             assert len(threads := enforcer.threads()["web"]) == 2
             assert all(os.sched_getaffinity(thread) == {0} for thread in threads)
             before = enforcer.sample()

@@ -19,7 +19,7 @@ use crate::{
 
 const FAMILY: Family = Family {
     program: "admit",
-    feature: "socket filters and memory-mapped BPF arrays (Linux 5.5 or later)",
+    feature: "socket filters, XDP of frames in parts (Linux 5.18 or later)",
 };
 
 /// Entries before those of ports: the whole ring's, and that of frames for several ports.

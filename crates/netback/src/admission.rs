@@ -1,7 +1,7 @@
 //! What an uplink lets in for whom: windows that programs of the kernel keep to before they copy a frame.
 //!
 //! A port's window is as wide as its router has buffers. What finds it shut is refused where it arrives, and
-//! costs neither the copy nor this side's time: a flood for one router takes little from the others. One or two
+//! costs neither the copy nor this side's time: a flood for one router takes little from the others. A few
 //! frames are always let in, so that somebody looks for buffers again.
 
 use std::{

@@ -77,9 +77,9 @@ taken, and leave the machine no time to forward (receive livelock). While the ma
 to do, the thread has the group to itself."""
 _NORMAL = os.SCHED_OTHER
 _BATCH = os.SCHED_BATCH
-"""Of threads that poll a router's own interface, or its end at a port: each interrupt wakes one,
-and if it went before the one that runs, switches would take much of the core. The pacemaker keeps
-delays short."""
+"""Of threads that poll a router's own interface, or its end at a port, and of back-ends: each
+interrupt wakes one, and if it went before the one that runs, switches would take much of the core.
+The pacemaker keeps delays short; a back-end's own part of the core does."""
 NIC_OWNER = "nic"
 """Whose the NICs' threads are, where others have a router's name."""
 MAX_NUMBER = 2048
@@ -106,7 +106,7 @@ class Plan:
     def desired_settings(self) -> Iterator[Desired]:
         """Yield all desired_settings."""
         yield from groups(self.policy, self.found, self.steering, self.host)
-        yield from back_end_threads(self.found, self.host, self.paced, scheduled(_NORMAL, 0))
+        yield from back_end_threads(self.found, self.host, self.paced, scheduled(_BATCH, 0))
         shared = any(self._shared(router) for router in self.found)
         if shared:
             for nic, entry in self.policy.nics.items():

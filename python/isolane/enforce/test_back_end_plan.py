@@ -26,7 +26,7 @@ from isolane.spec.policy import parse_policy
 
 OURS, BEGAN = os.getpid(), started() or 0
 """This process stands for the back-end."""
-HOW = [os.SCHED_OTHER, 0, 100_000]
+HOW = [os.SCHED_BATCH, 0, 100_000]
 
 
 def at(back_end: str = "edge", name: str = "vm1", began: int = BEGAN) -> Interface:

@@ -143,7 +143,7 @@ def _settings(
     order = list(plan.uplinks)
     return {
         "uplinks": [
-            {"ifindex": indices[name], "early_drop": _early_drop(uplink, indices[name])}
+            {"ifindex": indices[name], "early_drop": early_drop_of(uplink, indices[name])}
             for name, uplink in plan.uplinks.items()
         ],
         "ports": [
@@ -164,15 +164,18 @@ def _settings(
     }
 
 
-def _early_drop(uplink: UplinkEntry, ifindex: int) -> str:
+def early_drop_of(uplink: UplinkEntry, ifindex: int) -> str:
     """Return where it drops early at best.
 
     A program in a veth's driver takes segmentation from its other end, which costs streams more.
     """
     if uplink.early_drop != "auto":
         return uplink.early_drop
-    with rtnl.IPRoute() as links:
-        kind = links.get_links(ifindex)[0].get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+    try:
+        with rtnl.IPRoute() as links:
+            kind = links.get_links(ifindex)[0].get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+    except rtnl.NetlinkError:  # it has just gone, which the next step tells
+        return "off"
     return "socket" if kind == "veth" else "driver"
 
 

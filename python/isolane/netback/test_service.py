@@ -1,13 +1,15 @@
-"""How many open files a back-end sees to."""
+"""What a back-end sees to as it starts: open files, where frames are dropped early."""
 
 from __future__ import annotations
 
 import resource
+import socket
 
 import pytest
 
 from isolane.errors import NotSupported
-from isolane.netback.service import allow_descriptors
+from isolane.netback.service import allow_descriptors, early_drop_of
+from isolane.spec.netback_models import UplinkEntry
 
 pytestmark = pytest.mark.native
 
@@ -38,3 +40,12 @@ def test_what_may_not_be_is_told(limits: list[tuple[int, int]]) -> None:
     with pytest.raises(NotSupported, match="256 ports need 3200 open files, and 1000 are allowed"):
         allow_descriptors(256)
     assert limits == [(100, 1000)]
+
+
+def test_an_uplink_that_has_just_gone_is_told_of_by_the_next_step() -> None:
+    """Veths: tests/netback/test_early_drop_live.py."""
+    uplink = UplinkEntry()
+    assert early_drop_of(uplink, socket.if_nametoindex("lo")) == "driver"
+    assert early_drop_of(uplink, 2**31 - 1) == "off"
+    for word in ("driver", "socket", "off"):
+        assert early_drop_of(UplinkEntry(early_drop=word), 2**31 - 1) == word
