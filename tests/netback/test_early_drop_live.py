@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -42,10 +43,22 @@ def programs(ifname: str) -> list[Any]:
     return link["xdp"]["attached"] if "xdp" in link else []
 
 
+def is_stopped(one: BackEnd, thread: int) -> bool:
+    stat = Path(f"/proc/{one.process.pid}/task/{thread}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
 @contextlib.contextmanager
 def stopped(one: BackEnd) -> Iterator[None]:
-    """Have it take nothing meanwhile."""
+    """Have it take nothing meanwhile.
+
+    The signal is one thread's, which stops all others once it runs.
+    """
     os.kill(one.process.pid, signal.SIGSTOP)
+    deadline = time.monotonic() + LIMIT_S
+    while not all(is_stopped(one, thread) for thread in one.threads()):
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.001)
     try:
         yield
     finally:
