@@ -20,6 +20,7 @@ from acceptance.subject import Command, Subject
 from acceptance.subjects import ALL
 from acceptance.table import show
 from benches.common import host
+from tests.dispositions import unignore
 
 ABOUT = """\
 Measures each promise until it is decided or the time is over. Exit status: 0 all that could be
@@ -91,6 +92,7 @@ def _run(asked: argparse.Namespace) -> None:
 
 def main() -> int:
     """Run what was asked for; returns the exit status."""
+    unignore()
     try:
         _run(_arguments())
     except IsolaneError as error:

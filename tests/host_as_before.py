@@ -23,6 +23,7 @@ from isolane.testbed import NETNS_DIR, kernel
 
 from tests import machine
 from tests.commands import command_server
+from tests.dispositions import unignore
 from tests.live import changes, environment
 from tests.look import MARK, Look, look_around
 
@@ -32,19 +33,9 @@ CHANGE_THE_HOST = {"needs_root", "playground", "scene", "commands"}
 
 
 def pytest_configure() -> None:
-    """Mark all processes that are to come; have ignored signals not be ignored by them, too.
-
-    What is ignored stays so in a new program, and would keep a command that is under test from
-    ending: SIGINT of a background job, SIGHUP under nohup. What is *handled* gets its default back.
-    """
+    """Mark all processes that are to come; have ignored signals not be ignored by them, too."""
     os.environ[MARK] = str(os.getpid())
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, _still_ignored)
-
-
-def _still_ignored(*_: object) -> None:
-    pass
+    unignore()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from isolane.errors import MeasurementError
 from isolane.stats.promises import Bar
 
+from acceptance.__main__ import main
 from acceptance.disturbance import Watch
 from acceptance.judging import Course
 from acceptance.results import Finding, Report
@@ -181,6 +185,22 @@ def test_the_table_has_what_is_broken_first_and_json_has_all(
     assert (bad["kept"], bad["number"]) == (0, len(bad["values"]))
     assert whole["disturbances"]["bad"]["worst_steal"] == 0.25
     json.dumps(Finding("s", "p", "held").as_json())
+
+
+def test_commands_end_by_signals_that_its_own_shell_ignores(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job in the background: the commands that it runs would not end by SIGINT."""
+    monkeypatch.setattr("sys.argv", ["acceptance", "--list"])
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert main() == 0
+        told = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+        asked = subprocess.run([sys.executable, "-c", told], capture_output=True, check=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert asked.stdout == b"False\n"
+    assert capsys.readouterr().out.splitlines() == [each.name for each in ALL]
 
 
 def test_names_are_unique() -> None:

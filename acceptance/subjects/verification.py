@@ -30,7 +30,7 @@ from tests.verifying import (
 )
 
 SHIPPED = ROOT / "examples" / "policy.yaml"
-SHIPPED_S, LINK_S, QUICK_S, SEARCH_S = 120.0, 60.0, 50.0, 30.0
+SHIPPED_S, LINK_S, QUICK_S, SEARCH_S = 120.0, 60.0, 50.0, 45.0
 WITHIN = 0.005
 """Of a shaper's rate."""
 _OPPOSITE: Mapping[Verdict, Verdict] = {"held": "broken", "broken": "held"}

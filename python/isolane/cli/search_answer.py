@@ -135,15 +135,21 @@ def _limiter_words(rows: Sequence[Searched]) -> list[str]:
     Where others took all that the cores had left, or nobody knows the cores, the rates alone tell.
     """
     limited = {one.arm: one.rate_limit for one in rows if one.rate_limit}
-    idle = {arm: limit.idle for arm, limit in limited.items() if limit.idle}
+    behind = [arm for arm, limit in limited.items() if limit.behind]
+    idle = {a: limit.idle for a, limit in limited.items() if limit.idle and not limit.behind}
     told = []
+    if behind:
+        told += [
+            f"Not a busy core limits {', '.join(behind)}: frames are lost on the way out.",
+            "A shaper or a policer there, or a ring that overflows.",
+        ]
     if idle:
         part = percent(min(idle.values()))
         told += [
             f"Not a busy core limits {', '.join(idle)}: the cores were idle for {part} % or more.",
             "A shaper, a policer, a CPU cap, or a ring that overflows between two interrupts.",
         ]
-    if unsure := ", ".join(arm for arm in limited if arm not in idle):
+    if unsure := ", ".join(arm for arm in limited if arm not in (*idle, *behind)):
         told.append(f"As if a shaper limited it, the same comes through of any load: {unsure}.")
     if full := ", ".join(arm for arm, limit in limited.items() if not limit.emptied):
         told.append(f"Its bucket was not empty, so these may be too high: {full}.")

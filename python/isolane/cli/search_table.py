@@ -83,7 +83,9 @@ def _limiter(limit: RateLimit) -> str:
     if not limit.emptied:
         still = "its bucket was not empty even then, so rates may be too high"
     which = "a shaper, policer or CPU cap is the limit"
-    if not limit.idle:  # the rates alone tell
+    if limit.behind:
+        which = "a shaper or policer on the way out is the limit"
+    elif not limit.idle:  # the rates alone tell
         which = "the same comes through of any load, as if a shaper were the limit"
     return (
         f"{which}; each trial begins with {format_ns(priming.duration_ns)} of "

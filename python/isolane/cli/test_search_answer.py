@@ -123,9 +123,11 @@ def test_what_others_had_of_the_cores_is_told() -> None:
     assert "Others" not in " ".join(printed(beside_others(MACVLAN, 0.99)))
 
 
-def limited(one: Searched, idle: float | None, *, emptied: bool = True) -> Searched:
+def limited(
+    one: Searched, idle: float | None, *, emptied: bool = True, behind: bool = False
+) -> Searched:
     priming = Priming(offered_pps=400e3, duration_ns=50_000_000)
-    limit = RateLimit(priming=priming, idle=idle, emptied=emptied)
+    limit = RateLimit(priming=priming, idle=idle, emptied=emptied, behind=behind)
     return one.model_copy(update={"rate_limit": limit})
 
 
@@ -142,6 +144,13 @@ def test_a_shaper_that_is_the_limit_is_told() -> None:
     assert "Its bucket was not empty, so these may be too high: bridge." in " ".join(told)
 
 
+def test_a_limit_on_the_way_out_is_told_as_such() -> None:
+    told = " ".join(printed(limited(BRIDGE, 0.03, behind=True), limited(MACVLAN, 0.4)))
+    assert "Not a busy core limits bridge: frames are lost on the way out." in told
+    assert "Not a busy core limits macvlan: the cores were idle for 40 % or more." in told
+    assert "As if a shaper" not in told
+
+
 def test_how_its_trials_begin_is_a_remark() -> None:
     (told,) = remarks(summary_of((limited(BRIDGE, 0.53),)))
     assert told == (
@@ -150,6 +159,8 @@ def test_how_its_trials_begin_is_a_remark() -> None:
     )
     (told,) = remarks(summary_of((limited(BRIDGE, 0.53, emptied=False),)))
     assert told.endswith("its bucket was not empty even then, so rates may be too high")
+    (told,) = remarks(summary_of((limited(BRIDGE, 0.0, behind=True),)))
+    assert "bridge, victim alone: a shaper or policer on the way out is the limit; each" in told
     for unsure in (None, 0.0):
         (told,) = remarks(summary_of((limited(BRIDGE, unsure),)))
         assert "the same comes through of any load, as if a shaper were the limit; each" in told

@@ -60,6 +60,8 @@ class RateLimit(StoredModel):
     emptied: bool
     """Whether that was enough: with False, trials still began with tokens in the bucket, and rates
     may be too high."""
+    behind: bool = False
+    """Whether what was lost had been forwarded: then a limit of the way out has it, and no core."""
 
 
 class Searched(StoredModel):

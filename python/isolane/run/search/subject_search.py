@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import Any, Final
+from typing import Final
 
 from isolane.analysis import generator_maximum
 from isolane.analysis.delivery import interval
@@ -19,7 +19,7 @@ from isolane.results.quality_models import CoreProbe
 from isolane.results.results import GeneratorAudit
 from isolane.results.search_results import FoundRate, RateLimit, RateName, Searched, Status
 from isolane.run import generator_search
-from isolane.run.search.limiter import limit_of, suspected
+from isolane.run.search.limiter import hidden, lasting, lasting_rates, limit_of, suspected
 from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.subjects import Subject
@@ -38,8 +38,8 @@ log = logging.getLogger("isolane.run.search")
 
 MFR_TRIALS: Final = 15
 """Trials that the maximum forwarding rate usually takes, for the progress."""
-FRMOL_TRIALS: Final = 3
-"""Behind a limiter; else the MFR's own trials at the maximum tell."""
+ABOVE: Final = 0.01
+"""Behind a limiter no load is tried that is so much above what loses as much as is searched for."""
 LOOKS: Final = 3
 """So often a limiter is looked for: each time takes a second, and others' pauses look like one."""
 MFR_WIDTH: Final = 4
@@ -120,11 +120,14 @@ class SubjectSearch:
             if self.has_maximum:
                 self._generator_maximum(bench)
             while True:
-                self._maximum()
+                if self._rate_limit is None:
+                    self._maximum()
+                if self._rate_limit is not None:
+                    self._limited(self._rate_limit.priming)
                 for number, limit_ns in enumerate(self._limits()):
                     self._loss_ratios(number, limit_ns)
                 # A bucket may hold more than the short trials of a MFR.
-                if not self._limiter():
+                if not self._limiter() and not self._hidden():
                     break
         except TimeUpError:
             return self.searched(f"the time limit of {self.options.limit_s:g} s was reached")
@@ -134,7 +137,8 @@ class SubjectSearch:
 
     def searched(self, reason: str | None) -> Searched:
         """Return what was found so far."""
-        rates = list(map(self._not_below, self._rates))
+        limit_pps = self._limit_pps()
+        rates = [lasting(self._not_below(rate), limit_pps) for rate in self._rates]
         return Searched(
             arm=self.subject.arm.name,
             routers=tuple(router.name for router in self.subject.routers),
@@ -189,7 +193,7 @@ class SubjectSearch:
             self._why_max = f"the generator was the limit: it sends {format_pps(load)} here"
 
     def _maximum(self) -> None:
-        """Find MFR and FRMOL from below."""
+        """Find MFR and FRMOL, from below."""
         options, finished = self.options, False
         try:
             while (load := next_load(self._readings, self._span())) is not None:
@@ -197,33 +201,23 @@ class SubjectSearch:
                 self.tell(self._first_share() * done, f"{self._label()}: MFR")
                 known = any(r.load_pps == load and r.valid for r in self._readings)
                 self._reading(load, options.final_ns if known else options.initial_ns)
-                self._limiter()
-            frmol = self._at_maximum() if self._rate_limit else {}
+                if self._limiter():
+                    return
             finished = True
         finally:
             found = maximum(self._readings, self._span())
             if found is not None:
-                found = replace(found, **frmol) if finished else found
                 self._keep_maximum(found, finished=finished)
 
     def _span(self) -> Span:
-        """Return where to look for the MFR: behind a limiter no higher than its bucket needs.
+        width = MFR_WIDTH * self.options.relative_width
+        return Span(self._max_pps, width=width, min_pps=self.options.min_pps)
 
-        With more, a core may have no time left, and the limiter then makes up for its pauses.
-        """
-        limit, options = self._rate_limit, self.options
-        max_pps = limit.priming.offered_pps if limit else self._max_pps
-        return Span(max_pps, width=MFR_WIDTH * options.relative_width, min_pps=options.min_pps)
-
-    def _at_maximum(self) -> dict[str, Any]:
-        """Return what is forwarded of the maximum, where the search of the MFR did not look."""
-        priming = self._priming
-        found = [
-            self._primed(self._max_pps, self.options.final_ns, priming) for _ in range(FRMOL_TRIALS)
-        ]
-        rates = tuple(one.rate_pps for one in found if one is not None)
+    def _limited(self, priming: Priming) -> None:
+        """Find MFR and FRMOL behind a limiter."""
+        found = lasting_rates(priming, self._primed, self.options, self._max_pps)
         self._priming = priming
-        return {"max_load_pps": self._max_pps, "max_load_rates_pps": rates} if rates else {}
+        self._keep_maximum(found, finished=True)
 
     def _limiter(self) -> bool:
         """Look whether there is a limiter; if so, begin anew, with trials that are primed."""
@@ -232,19 +226,35 @@ class SubjectSearch:
             return False
         if len(self._looked) >= LOOKS:
             return False
-        if any(router.pattern.timing.kind == "ramp" for router in self.subject.routers):
-            return False  # it begins with no load at all
-        self._looked.add(seen.load_pps)
-        self._rate_limit = limit_of(seen, self._primed, self.options, self._max_pps)
-        self._priming = None
-        if self._rate_limit is None:
+        if self._ramps():
             return False
-        self._priming = self._rate_limit.priming
+        self._looked.add(seen.load_pps)
+        return self._begin_anew(limit_of(seen, self._primed, self.options, self._max_pps))
+
+    def _hidden(self) -> bool:
+        """Look whether what was found lasts; if not, begin anew, with trials that are primed."""
+        found = [rate for rate in self._rates if rate.loss_ratio is not None and rate.load_pps]
+        if self._rate_limit or not found or self._ramps():
+            return False
+        load_pps = max(rate.load_pps or 0.0 for rate in found if not rate.max_delay_ns)
+        return self._begin_anew(hidden(load_pps, self._primed, self.options, self._max_pps))
+
+    def _begin_anew(self, limit: RateLimit | None) -> bool:
+        """Forget what was tried, if there is a limiter; whether there is one."""
+        self._rate_limit = limit
+        self._priming = None
+        if limit is None:
+            return False
+        self._priming = limit.priming
         self._unprimed += len(self._measurer.tried)
         self._measurer.tried.clear()
         self._readings.clear()
         self._rates.clear()
         return True
+
+    def _ramps(self) -> bool:
+        """Tell whether a load begins with nothing at all: then no trial can be primed."""
+        return any(router.pattern.timing.kind == "ramp" for router in self.subject.routers)
 
     def _primed(self, load_pps: float, window_ns: int, priming: Priming | None) -> Tried | None:
         """Carry out a trial for the search of a limiter; None if it gives no verdict."""
@@ -318,15 +328,9 @@ class SubjectSearch:
 
     def _not_below(self, rate: FoundRate) -> FoundRate:
         """Return a MFR that is the highest of all rates, those of the loss ratios included."""
-        if rate.name != "MFR" or rate.throughput_pps is None:
+        if rate.name != "MFR" or rate.throughput_pps is None or self._rate_limit:
             return rate
-        others = [
-            one
-            for one in self._rates
-            if one.loss_ratio is not None
-            and one.throughput_pps
-            and not (self._rate_limit and one.max_delay_ns)  # in trials that were not primed
-        ]
+        others = [one for one in self._rates if one.loss_ratio is not None and one.throughput_pps]
         best = max(others, key=lambda one: one.throughput_pps or 0.0, default=None)
         if best is None or (best.throughput_pps or 0.0) <= rate.throughput_pps:
             return rate
@@ -340,6 +344,12 @@ class SubjectSearch:
         if not there or median(there) <= rate.throughput_pps:
             return rate
         return self._of_load("MFR", best.load_pps, there, (rate.status, rate.reason))
+
+    def _limit_pps(self) -> float | None:
+        """Return what a limiter lets through for long, frames/s; None without one."""
+        if self._rate_limit is None:
+            return None
+        return next((one.throughput_pps for one in self._rates if one.name == "MFR"), None)
 
     def _loss_ratios(self, number: int, limit_ns: int | None) -> None:
         """Run MLRsearch once, for all loss ratios under one delay objective."""
@@ -362,6 +372,10 @@ class SubjectSearch:
             # A queue that is full from the start would wait for longer than one that fills.
             self._priming = None
             max_pps, why_max = self._below_limit(), None
+        elif (limit_pps := self._limit_pps()) is not None:
+            above = (1 + ABOVE) * limit_pps / (1 - max(self.options.loss_ratios))
+            if above < max_pps:
+                max_pps, why_max = above, None
         search = LossRatioSearch(self.options, measurer, max_pps, why_max, self._bits)
         try:
             search.execute(self._rates.extend)
@@ -370,7 +384,8 @@ class SubjectSearch:
 
     def _below_limit(self) -> float:
         """Return the highest rate that primed trials have found: an unprimed one may pass more."""
-        found = [one.throughput_pps for one in self._rates if one.loss_ratio is not None]
+        rates = (lasting(one, self._limit_pps()) for one in self._rates)
+        found = [one.throughput_pps for one in rates if one.loss_ratio is not None]
         known = [pps for pps in found if pps is not None and pps > self.options.min_pps]
         return max(known, default=self._max_pps)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from isolane.results.folder import RunFolder
+from isolane.results.results import DropPoint
 from isolane.run.search import Searched, SearchOptions
 from isolane.run.search.limiter import MAX_NS, suspected
 from isolane.run.search.test_generator_limits import core
@@ -110,6 +111,24 @@ def test_the_limit_is_found_beside_a_process_that_takes_what_is_left(tmp_path: P
     assert {rate.whole_pps for rate in rates(summary).values()} == {None}, "no core is the limit"
 
 
+@pytest.mark.parametrize("disturbed", [0, 2])
+def test_a_limit_on_the_way_out_is_found_though_no_core_has_time(
+    disturbed: int, tmp_path: Path
+) -> None:
+    """What was forwarded first was not lost for want of time; now and then frames are."""
+
+    def at(number: int) -> DropPoint:
+        return "nic_queue" if disturbed and number % disturbed == 0 else "egress"
+
+    host = Limited(bucket=LIMIT_PPS / 100, core_pps=LIMIT_PPS * 1.2, loses_at=at)
+    summary = search(tmp_path, host)
+    limit = one(summary.searched).rate_limit
+    assert limit
+    assert limit.behind
+    for name in ("NDR", "PDR", "MFR"):
+        assert rates(summary)[name].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005), name
+
+
 @pytest.mark.parametrize("falls", [0.97, 1.03])
 def test_a_core_that_others_use_is_no_limiter(falls: float, tmp_path: Path) -> None:
     """It forwards a little less, or more, of a larger load."""
@@ -121,12 +140,31 @@ def test_a_core_that_others_use_is_no_limiter(falls: float, tmp_path: Path) -> N
     assert one(search(tmp_path, host).searched).rate_limit is None
 
 
-def test_without_priming_it_would_be_found_too_high(tmp_path: Path) -> None:
-    """Nobody knows the core, and the loads that lose frames are not far apart enough to tell."""
-    host = Limited(bucket=LIMIT_PPS / 100, core_pps=None)
+@pytest.mark.parametrize("bucket_ms", [3, 10, 50])
+@pytest.mark.parametrize("core_pps", [None, 1e5])
+def test_what_does_not_last_is_found_out_whatever_is_known_of_its_reason(
+    core_pps: float | None, bucket_ms: int, tmp_path: Path
+) -> None:
+    """No core has time, or nobody knows; no loads that lose frames are far apart."""
+    host = Limited(bucket=LIMIT_PPS * bucket_ms / 1e3, core_pps=core_pps)
     summary = search(tmp_path, host, SearchOptions(max_pps=130e3))
+    assert one(summary.searched).rate_limit
+    for name in ("NDR", "PDR", "MFR"):
+        assert rates(summary)[name].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005), name
+
+
+def test_a_router_that_a_flood_harms_for_long_has_no_limiter(tmp_path: Path) -> None:
+    """After one it forwards less for a while, and in one least."""
+
+    def forwards(load: float) -> float:
+        if load > 1.5 * LIMIT_PPS:
+            return LIMIT_PPS / 2
+        return min(load, LIMIT_PPS * (0.9 if host.settings[-1].priming else 1.0))
+
+    host = Host(forwards, cores=(core(0.0, 0.0),))
+    summary = search(tmp_path, host)
     assert one(summary.searched).rate_limit is None
-    assert (rates(summary)["NDR"].throughput_pps or 0) > 1.02 * LIMIT_PPS
+    assert rates(summary)["PDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
 
 
 def test_a_bucket_that_cannot_be_emptied_is_told(tmp_path: Path) -> None:
@@ -154,16 +192,20 @@ def test_an_external_router_is_taken_to_have_a_limit_where_its_rate_is_flat(tmp_
 def test_a_router_whose_core_is_busy_has_no_limiter(idle: float, tmp_path: Path) -> None:
     summary = search(tmp_path, Host(cores=(core(0.0, idle),)))
     assert one(summary.searched).rate_limit is None
-    assert all(not trial.priming for trial in RunFolder.open(tmp_path / "search").trials())
+    primed = [t.point for t in RunFolder.open(tmp_path / "search").trials() if t.priming]
+    assert len(primed) == 4, "what was found lasts"
 
 
-def test_rates_that_differ_from_trial_to_trial_are_no_limiters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("idle", "where"), [(0.5, "router_queue"), (0.0, "egress")])
+def test_rates_that_differ_from_trial_to_trial_are_no_limiters(
+    idle: float, where: DropPoint, tmp_path: Path
+) -> None:
     """Such as those of a core that has to wait for others, or has a quota of their time."""
 
     def uneven(load: float) -> float:
         return min(load, LIMIT_PPS * (0.9 + 0.1 * (len(host.settings) % 3)))
 
-    host = Host(uneven, cores=(core(0.0, 0.5),))
+    host = Host(uneven, cores=(core(0.0, idle),), loses_at=lambda _number: where)
     assert one(search(tmp_path, host).searched).rate_limit is None
 
 
@@ -184,8 +226,9 @@ def test_delays_are_those_of_a_queue_that_was_empty(tmp_path: Path) -> None:
     assert (found["MFR"].throughput_pps or 0) <= 1.001 * LIMIT_PPS
 
 
-def tried(load: float, rate: float, free: float | None) -> Tried:
-    return Tried(load, 50_000_000, rate, 1 - rate / load, None, None, met=True, free=free)
+def tried(load: float, rate: float, free: float | None, behind: float = 0.0) -> Tried:
+    lost = 1 - rate / load
+    return Tried(load, 50_000_000, rate, lost, None, None, True, free=free, lost_behind=behind)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +237,14 @@ def tried(load: float, rate: float, free: float | None) -> Tried:
         ([], None),
         ([tried(1e5, 1e5, 0.9), tried(4e5, 1e5, 0.1)], None),
         ([tried(4e5, 1e5, 0.5), tried(2e5, 1e5, 0.7)], 2e5),
+        ([tried(4e5, 1e5, 0.0, 0.95), tried(2e5, 1e5, 0.7)], 4e5),
+        ([tried(4e5, 1e5, 0.0, 0.5)], None),
         ([tried(2e5, 1e5, None)], None),
         ([tried(2e5, 1e5, None), tried(4e5, 0.9e5, None)], None),
         ([tried(2e5, 1e5, None), tried(4e5, 1e5, None)], 2e5),
     ],
 )
 def test_what_makes_a_limiter_suspected(seen: list[Tried], load: float | None) -> None:
-    """Loss while the cores have time; where nobody knows them, two loads with the same rate."""
+    """Loss while cores have time, or on the way out; where nobody knows them, equal rates."""
     found = suspected(seen)
     assert (found and found.load_pps) == load

@@ -14,7 +14,15 @@ from isolane.report import test_data as data
 from isolane.results.cpu_results import CoreTrial
 from isolane.results.folder import RunFolder
 from isolane.results.invalid import InvalidKind, InvalidReason
-from isolane.results.results import DROP_POINTS, Delay, Drawing, HostFacts, NotMeasured, RouterTrial
+from isolane.results.results import (
+    DROP_POINTS,
+    Delay,
+    Drawing,
+    DropPoint,
+    HostFacts,
+    NotMeasured,
+    RouterTrial,
+)
 from isolane.run.search import FoundRate, Search, SearchOptions, SearchSummary, subjects_of
 from isolane.spec import Arm, PointRouter, parse_experiment
 from isolane.trials.backend import Bench, Observation, Setting
@@ -53,6 +61,8 @@ class Host:
     """The share of a trial in which the generator has its core, by the number of the trial."""
     cores: tuple[CoreTrial, ...] = ()
     """What became of the cores' time; those of the data of the report's tests if empty."""
+    loses_at: Callable[[int], DropPoint] = lambda _number: "router_queue"
+    """Where frames are lost, by the number of the trial: a router without time loses them there."""
     now_s: float = 0.0
     settings: list[Setting] = field(default_factory=list)
 
@@ -124,7 +134,8 @@ def _router(host: Host, setting: Setting, number: int) -> RouterTrial:
         kind="container", path="direct", load_x=None, offered_pps=demand.offered_pps,
         generated_pps=sent / window_s, received_pps=received / window_s, offered_frames=offered,
         generated_frames=sent, received_frames=received, offered_total=offered,
-        received_total=received, lost=dict.fromkeys(DROP_POINTS, 0) | {"egress": sent - received},
+        received_total=received,
+        lost=dict.fromkeys(DROP_POINTS, 0) | {host.loses_at(len(host.settings)): sent - received},
         loss_ratio=1 - received / sent if sent else None,
         delay=Delay(count=received, **delays), reordered=0, duplicated=0, cpu_ns=None,
         cpu_share=None, cpu_ns_per_frame=None, cpu_reason="imaginary",

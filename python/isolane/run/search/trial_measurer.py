@@ -52,6 +52,8 @@ class Tried:
     """Part of its time that the DUT's busiest core was idle; None where none is the DUT's."""
     free: float | None = None
     """The same with what processes of others used, which the routers would have had, or a part."""
+    lost_behind: float = 0.0
+    """Part of the lost frames that the routers had forwarded: they were lost on the way out."""
 
 
 @dataclass
@@ -196,6 +198,7 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
                 met=limit is None or (delay is not None and delay <= limit),
                 idle=_part(observation, "idle"),
                 free=_part(observation, "idle", "processes"),
+                lost_behind=_lost_behind(observation),
             )
         )
         self.told()
@@ -234,6 +237,18 @@ def _part(observation: Observation, *names: CorePartName) -> float | None:
     """Return how much of its time the DUT's busiest core spent so; None where none is the DUT's."""
     parts = _parts(observation)
     return min((sum(part[name] for name in names) for part in parts), default=None)
+
+
+def _lost_behind(observation: Observation) -> float:
+    """Return which part of the lost frames was lost at `egress`; those never sent are not lost."""
+    lost = [
+        (point, frames)
+        for router in observation.routers
+        for point, frames in router.lost.items()
+        if point != "generator"
+    ]
+    behind = sum(frames for point, frames in lost if point == "egress")
+    return behind / total if (total := sum(frames for _, frames in lost)) else 0.0
 
 
 def _whole_pps(rate_pps: float, observation: Observation) -> float | None:
