@@ -1,4 +1,4 @@
-"""What signals do in the processes that tests, acceptance and benches start."""
+"""What signals do in the processes that tests and acceptance start."""
 
 from __future__ import annotations
 

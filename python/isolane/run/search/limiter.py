@@ -107,7 +107,7 @@ def hidden(load_pps: float, trial: Primed, options: SearchOptions, max_pps: floa
     """Look whether less comes through of a load that was found, once more was offered before.
 
     Nothing is asked about cores and drop points, which a disturbed machine blurs. None if as much
-    comes through, or if it is no limit's rate: less comes through of more.
+    comes through, or if a flood harms the router in another way.
 
     Parameters
     ----------
@@ -118,12 +118,11 @@ def hidden(load_pps: float, trial: Primed, options: SearchOptions, max_pps: floa
     """
     flood_pps = min(FLOODS[-1] * load_pps, max_pps)
     priming = Priming(offered_pps=flood_pps, duration_ns=CHECK_NS)
-    lower: list[Tried] = []
+    lower = 0
     for done in range(1, ROUNDS + 1):
         plain, primed = (trial(load_pps, options.final_ns, begin) for begin in (None, priming))
-        if plain and primed and not _none_left(plain, primed, options):
-            lower.append(primed)
-        if done - len(lower) > ROUNDS - LOWER:
+        lower += bool(plain and primed and not _none_left(plain, primed, options))
+        if done - lower > ROUNDS - LOWER:
             return None
     return _primed(flood_pps, trial, options)
 

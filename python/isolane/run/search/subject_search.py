@@ -224,20 +224,21 @@ class SubjectSearch:
         seen = suspected(self._measurer.tried)
         if self._rate_limit or seen is None or seen.load_pps in self._looked:
             return False
-        if len(self._looked) >= LOOKS:
-            return False
-        if self._ramps():
+        if len(self._looked) >= LOOKS or self._ramps():
             return False
         self._looked.add(seen.load_pps)
         return self._begin_anew(limit_of(seen, self._primed, self.options, self._max_pps))
 
     def _hidden(self) -> bool:
-        """Look whether what was found lasts; if not, begin anew, with trials that are primed."""
-        found = [rate for rate in self._rates if rate.loss_ratio is not None and rate.load_pps]
-        if self._rate_limit or not found or self._ramps():
+        """Look whether what was found lasts; if not, begin anew."""
+        rates = [one for one in self._rates if one.loss_ratio is not None and not one.max_delay_ns]
+        load_pps = max((one.load_pps or 0.0 for one in rates), default=0.0)
+        if self._rate_limit or not load_pps or self._ramps():
             return False
-        load_pps = max(rate.load_pps or 0.0 for rate in found if not rate.max_delay_ns)
-        return self._begin_anew(hidden(load_pps, self._primed, self.options, self._max_pps))
+        try:
+            return self._begin_anew(hidden(load_pps, self._primed, self.options, self._max_pps))
+        except TimeUpError:
+            raise MeasurementError("the time ended before its rates were known to last") from None
 
     def _begin_anew(self, limit: RateLimit | None) -> bool:
         """Forget what was tried, if there is a limiter; whether there is one."""

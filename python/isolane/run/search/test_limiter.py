@@ -153,6 +153,15 @@ def test_what_does_not_last_is_found_out_whatever_is_known_of_its_reason(
         assert rates(summary)[name].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005), name
 
 
+def test_a_search_that_ends_before_it_knows_whether_its_rates_last_says_so(tmp_path: Path) -> None:
+    busy = (core(0.0, 0.0),)
+    whole = search(tmp_path / "whole", Host(cores=busy))
+    options = SearchOptions(limit_s=one(whole.searched).seconds - 0.5)
+    searched = one(search(tmp_path / "limited", Host(cores=busy), options).searched)
+    assert searched.reason == "the time ended before its rates were known to last"
+    assert {rate.status for rate in searched.rates} == {"found"}
+
+
 def test_a_router_that_a_flood_harms_for_long_has_no_limiter(tmp_path: Path) -> None:
     """After one it forwards less for a while, and in one least."""
 
