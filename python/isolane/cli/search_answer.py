@@ -136,7 +136,7 @@ def _limiter_words(rows: Sequence[Searched]) -> list[str]:
     """
     limited = {one.arm: one.rate_limit for one in rows if one.rate_limit}
     behind = [arm for arm, limit in limited.items() if limit.behind]
-    idle = {arm: one.idle for arm, one in limited.items() if one.idle and not one.behind}
+    idle = {arm: one.left for arm, one in limited.items() if one.left and not one.behind}
     told = []
     if behind:
         told += [

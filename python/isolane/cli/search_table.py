@@ -85,7 +85,7 @@ def _limiter(limit: RateLimit) -> str:
     which = "a shaper, policer or CPU cap is the limit"
     if limit.behind:
         which = "a shaper or policer on the way out is the limit"
-    elif not limit.idle:  # the rates alone tell
+    elif limit.left is None:  # the rates alone tell
         which = "the same comes through of any load, as if a shaper were the limit"
     return (
         f"{which}; each trial begins with {format_ns(priming.duration_ns)} of "

@@ -142,6 +142,8 @@ def test_a_shaper_that_is_the_limit_is_told() -> None:
         told
     )
     assert "Its bucket was not empty, so these may be too high: bridge." in " ".join(told)
+    told = printed(limited(BRIDGE, 0.001))
+    assert "idle" not in " ".join(told), "a busy core"
 
 
 def test_a_limit_on_the_way_out_is_told_as_such() -> None:
@@ -161,7 +163,7 @@ def test_how_its_trials_begin_is_a_remark() -> None:
     assert told.endswith("its bucket was not empty even then, so rates may be too high")
     (told,) = remarks(summary_of((limited(BRIDGE, 0.0, behind=True),)))
     assert "bridge, victim alone: a shaper or policer on the way out is the limit; each" in told
-    for unsure in (None, 0.0):
+    for unsure in (None, 0.0, 0.04):
         (told,) = remarks(summary_of((limited(BRIDGE, unsure),)))
         assert "the same comes through of any load, as if a shaper were the limit; each" in told
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from isolane.results.priming import Priming
 from isolane.results.results import Interval
@@ -49,6 +49,10 @@ class FoundRate(StoredModel):
     """Why it is not ``found``."""
 
 
+MAX_IDLE: Final = 0.05
+"""A core that was idle for longer was not the limit."""
+
+
 class RateLimit(StoredModel):
     """What limits a router though its cores have time left: a shaper or a policer."""
 
@@ -62,6 +66,11 @@ class RateLimit(StoredModel):
     may be too high."""
     behind: bool = False
     """Whether what was lost had been forwarded: then a limit of the way out has it, and no core."""
+
+    @property
+    def left(self) -> float | None:
+        """Return `idle` where that alone tells that no core was the limit, else None."""
+        return self.idle if self.idle is not None and self.idle > MAX_IDLE else None
 
 
 class Searched(StoredModel):

@@ -17,10 +17,10 @@ from typing import Final
 from isolane.analysis.maximum_rate import LOSSY, Maximum
 from isolane.errors import MeasurementError
 from isolane.results.priming import Priming
-from isolane.results.search_results import FoundRate
+from isolane.results.search_results import MAX_IDLE, FoundRate
 from isolane.results.search_results import RateLimit as Limit
 from isolane.run.search.options import SearchOptions
-from isolane.run.search.trial_measurer import MAX_IDLE, Tried
+from isolane.run.search.trial_measurer import Tried
 from isolane.spec import format_pps
 
 FREE: Final = 0.2

@@ -13,6 +13,7 @@ from isolane.errors import MeasurementError
 from isolane.results.cpu_results import CorePartName
 from isolane.results.invalid import MADE_AGAIN, VALID, InvalidKind
 from isolane.results.results import RouterTrial
+from isolane.results.search_results import MAX_IDLE
 from isolane.trials.backend import Observation
 
 ATTEMPTS: Final = 6
@@ -20,8 +21,6 @@ ATTEMPTS: Final = 6
 AT_LIMIT: Final = 0.9
 """From this share of the generator's maximum on, a load counts as the maximum: one that falls short
 below has lost its core to somebody else."""
-MAX_IDLE: Final = 0.05
-"""A core that was idle for longer was not the limit."""
 OneTrial = Callable[[float, int], tuple[Observation, str | None]]
 """Carries out a trial at an offered load (frames/s) with a window (ns), and returns what was
 observed, and why it gives no verdict."""
