@@ -92,14 +92,9 @@ def packed(root: Path) -> bytes:
 
 
 def binary() -> Path:
-    """Return the program with the tests of crate ``dataplane``, which is built if need be.
-
-    With all others, as ``make test-rust`` does before: by itself it would be built once more, from
-    libraries with other features.
-    """
-    build = ["cargo", "test", "--workspace", "--locked", "--quiet", "--no-run"]
+    """Return the program with the tests of crate ``dataplane``, which is built if need be."""
     told = subprocess.run(
-        [*build, "--message-format", "json"],
+        ["tools/cargo-test", "--quiet", "--no-run", "--message-format", "json"],
         cwd=ROOT,
         check=True,
         stdout=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -147,3 +148,14 @@ def test_every_file_of_a_crates_tests_is_run() -> None:
         named = set(re.findall(r"^mod (\w+);$", (folder / "all.rs").read_text(), re.MULTILINE))
         files = {file.stem for file in folder.glob("*.rs")} - {"all"}
         assert named == files | {file.parent.name for file in folder.glob("*/mod.rs")}
+
+
+def test_every_crate_is_tested_with_checks() -> None:
+    """Tests share the profile of what users run, which has none: each crate is named there."""
+    settings = tomllib.loads((ROOT / "crates" / "tests.toml").read_text())
+    named = settings["profile"]["release"]["package"]
+    checked = {name for name, has in named.items() if has.get("debug-assertions")}
+    assert checked == {name for name, has in named.items() if has.get("overflow-checks")}
+    manifests = [tomllib.loads(path.read_text()) for path in ROOT.glob("crates/*/Cargo.toml")]
+    tested = {it["package"]["name"] for it in manifests if it.get("lib", {}).get("test", True)}
+    assert checked == tested - {"isolane-benches"}
