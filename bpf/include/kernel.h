@@ -13,6 +13,7 @@
 struct rq {
 	__u64 prev_irq_time;
 	__u64 prev_steal_time_rq;
+	__u64 clock_idle; /* when it had nothing to run last; since Linux 6.0 */
 };
 
 struct cfs_rq {

@@ -135,6 +135,8 @@ struct isl_core {
 	__u32 behind_slot; /* of the queue that they wait in */
 	__u32 frames;
 	__u32 pad0;
+	__u64 idle_clock; /* of the scheduler's, when the core was last idle */
+	__u64 idled_ns;	  /* when that was found to have changed */
 	struct isl_poller pollers[ISL_POLLERS]; /* by the NIC's interface number */
 };
 
@@ -165,7 +167,7 @@ _Static_assert(sizeof(struct isl_bucket) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_queue) == 256, "four cache lines");
 _Static_assert(sizeof(struct isl_budget) == 128, "two cache lines");
 _Static_assert(sizeof(struct isl_poller) == 24, "no hidden padding");
-_Static_assert(sizeof(struct isl_core) == 40 + 24 * ISL_POLLERS, "no hidden padding");
+_Static_assert(sizeof(struct isl_core) == 56 + 24 * ISL_POLLERS, "no hidden padding");
 _Static_assert(sizeof(struct isl_port) == 128, "two cache lines");
 
 /* Key: slot; value: settings and counts. Shared by all programs of a policy. */

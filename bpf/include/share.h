@@ -7,6 +7,8 @@
 #ifndef ISOLANE_SHARE_H
 #define ISOLANE_SHARE_H
 
+#include <bpf/bpf_core_read.h>
+
 #include "policy.h"
 #include "kernel.h"
 
@@ -21,8 +23,10 @@
 #define ISL_AGE_MS 8
 /* A router that did not show for so long has no frames waiting any more. */
 #define ISL_BEHIND_NS 1000000ULL
-/* A router has frames waiting if so many do; one that always has too much if any does. */
+/* A router has frames waiting if so many do; one that always has too much if any does (isl_has_waiting). */
 #define ISL_WAITING_FRAMES 16
+/* A core that was idle so lately has time left. */
+#define ISL_SHORT_NS 1000000ULL
 /* A queue that nothing was taken from for so long stands: its router is down, or has been stopped. */
 #define ISL_STANDS_MS 5
 #define ISL_USUAL_WEIGHT 100
@@ -49,6 +53,21 @@ static __always_inline void isl_learn_cost(struct isl_poller *poller)
 	poller->thread = task->pid;
 	poller->ran_ns = ran_ns;
 	poller->frames = 0;
+}
+
+/* Looks at the clock, and at whether the core has been idle since it did so last. */
+static __always_inline void isl_look_around(struct isl_core *core)
+{
+	__u64 idle_clock = 0;
+
+	core->now_ns = bpf_ktime_get_ns();
+	if (bpf_core_field_exists(struct sched_entity, cfs_rq) &&
+	    bpf_core_field_exists(struct rq, clock_idle))
+		idle_clock = bpf_get_current_task_btf()->se.cfs_rq->rq->clock_idle;
+	if (idle_clock == core->idle_clock)
+		return;
+	core->idle_clock = idle_clock;
+	core->idled_ns = core->now_ns;
 }
 
 /* Counts a frame that is no router's: nobody pays for it. */
@@ -96,7 +115,7 @@ static __always_inline void isl_charge(struct isl_budget *budget, struct isl_cor
 				       struct isl_poller *poller)
 {
 	if (core->frames % ISL_CLOCK_FRAMES == 0)
-		core->now_ns = bpf_ktime_get_ns();
+		isl_look_around(core);
 	core->frames++;
 	if (++poller->frames >= ISL_COST_FRAMES)
 		isl_learn_cost(poller);
@@ -105,6 +124,18 @@ static __always_inline void isl_charge(struct isl_budget *budget, struct isl_cor
 	budget->nic_ns += poller->frame_ns;
 	if (budget->looked_ns != core->now_ns)
 		isl_look_at(budget, core->now_ns);
+}
+
+/*
+ * Whether a router has frames waiting for the core. One that always has too much does not where the
+ * core has time left: what one poll of the NIC has brought waits for a moment on any core. Two routers
+ * would be refused half of their frames for that, and seem to have too much as long as they are.
+ */
+static __always_inline int isl_has_waiting(struct isl_core *core, __u32 waiting, int presses)
+{
+	if (!presses)
+		return waiting >= ISL_WAITING_FRAMES;
+	return waiting && core->now_ns - core->idled_ns >= ISL_SHORT_NS;
 }
 
 /*
@@ -122,7 +153,7 @@ static __always_inline int isl_within_share(struct isl_queue *queue, __u32 slot,
 		return 1;
 	isl_charge(budget, core, &core->pollers[ifindex % ISL_POLLERS]);
 	if (!isl_is_served(queue, dequeued, core->now_ns / 1000000) ||
-	    queue->enqueued - dequeued < (presses ? 1 : ISL_WAITING_FRAMES)) {
+	    !isl_has_waiting(core, queue->enqueued - dequeued, presses)) {
 		if (core->behind == number && core->behind_slot == slot)
 			core->behind = 0;
 	} else if (!core->behind || core->behind == number || budget->had_ns < core->behind_had) {

@@ -1,5 +1,7 @@
 //! The demultiplexer, packet in, packet out, verdict; settings and counts of a plane.
 
+use libbpf_rs::{MapCore, MapFlags};
+
 use super::*;
 use crate::{
     skeletons::demux::types as host,
@@ -351,11 +353,27 @@ const OTHER_SLOT: u32 = 4;
 const SECOND: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const SECOND_SLOT: u32 = 5;
 
-/// Two routers on the NIC's core: the first always has too much and has had a lot of the core, the other
+/// Two routers on the NIC's busy core: the first always has too much and has had a lot of the core, the other
 /// has 20 frames waiting, and takes some. Gives how many of the first one's are refused,
 /// of 300, where something is different before each of them.
 fn refused(different: impl Fn(&mut Plane)) -> u64 {
     refused_after(&[OTHER], different)
+}
+
+/// Has all cores have been idle at that time of those that they know; the programs do not know of the
+/// last time that they really were.
+fn idle_at(plane: &Plane, time: impl Fn(&host::isl_core) -> u64) {
+    let cores = &plane.demux.maps.isl_cores;
+    let key = 0u32.to_ne_bytes();
+    let mut values = cores.lookup_percpu(&key, MapFlags::ANY).expect("known").expect("one");
+    for value in &mut values {
+        // SAFETY: a value of the map has at least these bytes, and all are numbers.
+        let mut core = unsafe { value.as_ptr().cast::<host::isl_core>().read_unaligned() };
+        (core.idle_clock, core.idled_ns) = (0, time(&core));
+        // SAFETY: the same.
+        unsafe { value.as_mut_ptr().cast::<host::isl_core>().write_unaligned(core) };
+    }
+    cores.update_percpu(&key, &values, MapFlags::ANY).expect("taken");
 }
 
 /// The same, where frames to these addresses come before each of its own.
@@ -385,6 +403,7 @@ fn refused_after(before: &[[u8; 6]], different: impl Fn(&mut Plane)) -> u64 {
         plane.queues.update(SLOT as usize, too_much).expect("in range");
         plane.queues.update(OTHER_SLOT as usize, waits).expect("in range");
         plane.budgets.update(0, |budget| budget.group_ns += 1_000_000).expect("in range");
+        idle_at(&plane, |_| 0);
         different(&mut plane);
         for &mac in before {
             verdict(&plane, &frame(mac, 0x0800));
@@ -413,6 +432,11 @@ fn who_always_has_too_much_waits_also_while_its_queue_is_nearly_empty() {
 }
 
 #[test]
+fn who_has_had_less_and_has_many_waiting_goes_first_on_any_core() {
+    assert!(refused(|plane| idle_at(plane, |core| core.now_ns)) > 0);
+}
+
+#[test]
 fn a_router_with_frames_waiting_at_one_interface_has_some_whatever_comes_at_another() {
     let taken = |queue: &mut host::isl_queue| {
         queue.dequeued += 1;
@@ -427,7 +451,7 @@ fn a_router_with_frames_waiting_at_one_interface_has_some_whatever_comes_at_anot
 #[test]
 fn nobody_waits_for_the_core_who_is_within_his_share_or_whom_nobody_waits_for() {
     type Change = fn(&mut Plane);
-    let table: [(&str, Change); 7] = [
+    let table: [(&str, Change); 8] = [
         ("it keeps up", |plane| {
             plane.queues.update(SLOT as usize, |queue| queue.pressure = 0).expect("in range");
         }),
@@ -452,6 +476,10 @@ fn nobody_waits_for_the_core_who_is_within_his_share_or_whom_nobody_waits_for() 
         ("the other has had more", |plane| {
             let more = |budget: &mut host::isl_budget| budget.group_ns += 10_000_000;
             plane.budgets.update(1, more).expect("in range");
+        }),
+        ("the other always has too much, and the core was idle a moment ago", |plane| {
+            plane.queues.update(OTHER_SLOT as usize, |queue| queue.pressure = 2_000).expect("one");
+            idle_at(plane, |core| core.now_ns);
         }),
         ("it keeps to no share", |plane| {
             plane.set_budget(0, Budget::default()).expect("in range");
