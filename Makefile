@@ -23,9 +23,7 @@ NATIVE_SOURCES := $(shell find crates bpf -type f -not -path '*/target/*' 2>/dev
 	$(wildcard Cargo.toml Cargo.lock pyproject.toml rust-toolchain.toml .cargo/config.toml)
 
 # The stamps lie inside the environment, so that they go when it goes.
-MATURIN_STAMP := .venv/.isolane-maturin
 VENV_STAMP := .venv/.isolane-requirements
-BUILD_STAMP := .venv/.isolane-build
 NATIVE_STAMP := .venv/.isolane-native
 
 .PHONY: help
@@ -45,24 +43,18 @@ demo: setup ## Set up, then show a noisy neighbour and what a policy makes of it
 	fi
 
 .PHONY: setup
-setup: packages ## Install what is missing: Debian packages, environment, native module
-# Python packages arrive while the native module is built.
-	@$(MAKE) --no-print-directory --jobs 2 $(NATIVE_STAMP)
+setup: packages $(NATIVE_STAMP) ## Install what is missing: Debian packages, environment, native module
 
 .PHONY: packages
 packages:
 	@tools/debian-packages packages.debian
 
-$(MATURIN_STAMP): requirements.txt requirements-dev.txt | packages
+$(VENV_STAMP): requirements.txt requirements-dev.txt | packages
 	@python=$$(tools/find-python); \
 	if ! $(BIN)/python -c '' 2>/dev/null; then \
 		echo "setup: virtual environment in .venv, by $$python" >&2; \
 		"$$python" -m venv --clear .venv; \
 	fi
-	@$(BIN)/pip install --quiet "$$(grep '^maturin==' requirements-dev.txt)"
-	@touch $@
-
-$(VENV_STAMP): $(MATURIN_STAMP)
 	@echo "setup: pinned Python packages" >&2
 	@$(BIN)/pip install --quiet --no-compile --requirement requirements-dev.txt
 # pip would compile the packages' own tests, too, which takes three times as long. What cannot be
@@ -70,22 +62,15 @@ $(VENV_STAMP): $(MATURIN_STAMP)
 	@$(BIN)/python -m compileall -qq -x '/tests?/' .venv/lib || true
 	@touch $@
 
-$(BUILD_STAMP): $(MATURIN_STAMP) $(NATIVE_SOURCES)
+$(NATIVE_STAMP): $(VENV_STAMP) $(NATIVE_SOURCES)
 	@command -v cargo >/dev/null || { \
 		echo "setup: cargo not found: install a Rust toolchain (rustup, or Debian's cargo if new enough)" >&2; \
 		exit 1; }
 	@echo "setup: native module and BPF programs (some minutes the first time)" >&2
 	@mkdir -p .build
-	@$(MATURIN) develop --release --locked --skip-install >.build/native.log 2>&1 || { \
+	@$(MATURIN) develop --release --locked >.build/native.log 2>&1 || { \
 		cat .build/native.log >&2; \
 		echo "setup: the native module could not be built (log: .build/native.log)" >&2; exit 1; }
-	@touch $@
-
-# What is built already is installed as it is.
-$(NATIVE_STAMP): $(VENV_STAMP) $(BUILD_STAMP)
-	@$(MATURIN) develop --release --locked >.build/install.log 2>&1 || { \
-		cat .build/install.log >&2; \
-		echo "setup: the native module could not be installed (log: .build/install.log)" >&2; exit 1; }
 	@touch $@
 
 .PHONY: test-setup
@@ -204,5 +189,5 @@ bench: bench-setup ## Run the benches (root, quiet machine): all, or BENCH=gener
 .PHONY: clean
 clean: ## Remove what was built; keeps runs/ and .venv/
 	rm -rf target dist .build .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	rm -f $(BUILD_STAMP) $(NATIVE_STAMP) python/isolane/_native*.so
+	rm -f $(NATIVE_STAMP) python/isolane/_native*.so
 	find python tests benches acceptance -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

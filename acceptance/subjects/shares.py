@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from isolane.stats.promises import Bar
-from isolane.trials.live.cores import staying_on
 
 from acceptance.subject import Figures, Promise, Subject
 from acceptance.subjects.rigs import FAST_PPS, STEADY_S, on_rig, steady
@@ -23,9 +21,7 @@ KEPT_BESIDE = "a router within its share keeps 99 % beside a program"
 WITHIN_PPS, MORE_PPS, LOOKED_S = 100e3, 250e3, 0.2
 """Loads that the core can do, but not beside a program that wants all of it; and a time in which
 the pacemaker has seen that program."""
-KEPT_AFTER = "routers that the core has time for keep 99 % after a pause"
-PAUSED_AFTER_S, PAUSE_S = 0.2, 0.02
-"""When in a trial the core stands still, and for how long."""
+KEPT_AFTER = "routers that the core has time for keep 99 % after pauses"
 FRAMES_PPS = 20e3
 BITS_PPS = 20e6 / (84 * 8)
 """64-byte frames with preamble and gap on a link of 20 Mbit/s."""
@@ -84,26 +80,13 @@ def beside_a_program(rig: Rig) -> Figures:
     return {KEPT_BESIDE: [beside.rate("vr1") / max(1.0, alone.rate("vr1"))]}
 
 
-def after_a_pause(rig: Rig) -> Figures:
-    """Offer both what the core can do, once it has stood still for a moment."""
+def after_pauses(rig: Rig) -> Figures:
+    """Offer both what the core can do, once it has been taken away for some moments."""
     loads = dict.fromkeys(("vr1", "vr2"), WITHIN_PPS)
-    rig.offer(loads, 0.5, meanwhile=lambda: paused(rig.core))
+    with soak.disturbed({rig.core}, soak.TAKEN):
+        rig.offer(loads, 0.5)
     after = rig.offer(loads, 1.0)
     return {KEPT_AFTER: [min(after.received[name] / after.sent[name] for name in loads)]}
-
-
-def paused(core: int) -> None:
-    """Keep all others from a core for a moment."""
-    time.sleep(PAUSED_AFTER_S)
-    with staying_on((core,)):
-        how = os.sched_getscheduler(0)
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        try:
-            until = time.monotonic() + PAUSE_S
-            while time.monotonic() < until:
-                pass
-        finally:
-            os.sched_setscheduler(0, how, os.sched_param(0))
 
 
 def ceiling(name: str, keys: str, pps: float) -> Subject:
@@ -143,9 +126,9 @@ SUBJECTS = (
         2.8,
     ),
     Subject(
-        "after a pause",
+        "after pauses",
         (Promise(KEPT_AFTER, Bar(0.99, 0.01)),),
-        on_rig(after_a_pause),
+        on_rig(after_pauses),
         1.7,
     ),
     ceiling("rate_max in frames", "rate_max: 20kpps", FRAMES_PPS),
