@@ -173,17 +173,15 @@ static __always_inline int probe_full_queue(struct isl_queue *queue, __u32 deque
  * A router that keeps its share may queue a burst; one that always has too much may not, since
  * what waits there only makes itself late and the caches cold.
  */
-static __always_inline int within_limit(struct isl_queue *queue)
+static __always_inline int within_limit(struct isl_queue *queue, int presses)
 {
 	__u32 dequeued = *(volatile __u32 *)&queue->dequeued, waiting = queue->enqueued - dequeued;
 
-	if (waiting < queue->limit ||
-	    (waiting < queue->burst_limit && queue->pressure < ISL_HIGH_PRESSURE)) {
+	if (waiting < queue->limit || (waiting < queue->burst_limit && !presses)) {
 		if (queue->pressure)
 			queue->pressure--;
 		return 1;
 	}
-	isl_press(queue);
 	return probe_full_queue(queue, dequeued, bpf_ktime_get_coarse_ns());
 }
 
@@ -200,13 +198,26 @@ static __always_inline int fits(void *ctx, __u32 ifindex, __u32 bytes)
 static __always_inline int admit(struct isl_queue *queue, __u32 slot, __u32 ifindex, __u64 frames,
 				 __u64 bytes)
 {
+	__u32 zero = 0, index = queue->budget - 1, presses;
+	struct isl_budget *budget = NULL;
+	struct isl_core *core = NULL;
+
 	__sync_fetch_and_add(&queue->offered, frames);
 	__sync_fetch_and_add(&queue->offered_bytes, bytes + ISL_FCS_BYTES * frames);
-	if (queue->budget && !isl_within_share(queue, slot, ifindex)) {
+	if (queue->budget)
+		budget = bpf_map_lookup_elem(&isl_budgets, &index);
+	if (budget && budget->weight)
+		core = bpf_map_lookup_elem(&isl_cores, &zero);
+	if (core)
+		isl_charge(budget, core, &core->pollers[ifindex % ISL_POLLERS]);
+	presses = isl_presses(core, queue);
+	if (core && !isl_within_share(core, budget, queue, slot, presses)) {
+		isl_refuse_frame(core, budget, queue);
 		__sync_fetch_and_add(&queue->dropped_share, frames);
 		return 0;
 	}
-	if (!queue->uncounted && !within_limit(queue)) {
+	if (!queue->uncounted && !within_limit(queue, presses)) {
+		isl_refuse_frame(core, budget, queue);
 		__sync_fetch_and_add(&queue->dropped_queue, frames);
 		return 0;
 	}

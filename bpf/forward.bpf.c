@@ -77,8 +77,10 @@ static __always_inline void charge_budget(struct isl_queue *queue)
 
 	if (budget && queue->thread == thread && more_ns)
 		__sync_fetch_and_add(&budget->spent_ns, more_ns);
-	if (budget && budget->weight && task->se.parent)
+	if (budget && budget->weight && task->se.parent) {
 		budget->group_ns = task->se.parent->sum_exec_runtime;
+		budget->served++;
+	}
 	queue->thread = thread;
 	queue->thread_ran_ns = ran_ns;
 }

@@ -18,13 +18,13 @@ STEADY_S = 1.1
 
 
 def on_rig(
-    measure: Callable[[Rig], Figures], rate: str = "10Gbps", **keys: str
+    measure: Callable[[Rig], Figures], rate: str = "10Gbps", routers: int = 2, /, **keys: str
 ) -> Callable[[Path], AbstractContextManager[Attempt]]:
     """Return what builds a rig, applies a policy with these keys of routers, and measures."""
 
     @contextmanager
     def opened(folder: Path) -> Iterator[Attempt]:
-        with living_on_rig(folder) as rig:
+        with living_on_rig(folder, routers) as rig:
             rig.apply(rate, **keys)
             yield lambda: measure(rig)
 
@@ -42,9 +42,9 @@ def steady(rig: Rig, pps: dict[str, float], size: int = 64) -> dict[str, float]:
 
 
 @contextmanager
-def living_on_rig(folder: Path) -> Iterator[Rig]:
+def living_on_rig(folder: Path, routers: int = 2) -> Iterator[Rig]:
     """Build a rig; the command line finds its policy, not the host's."""
-    with rigged(folder, 2, "isolane", 4) as rig:
+    with rigged(folder, routers, "isolane", 4) as rig:
         os.environ["ISOLANE_POLICY"] = rig.tag
         try:
             yield rig

@@ -22,6 +22,7 @@ WITHIN_PPS, MORE_PPS, LOOKED_S = 100e3, 250e3, 0.2
 """Loads that the core can do, but not beside a program that wants all of it; and a time in which
 the pacemaker has seen that program."""
 KEPT_AFTER = "routers that the core has time for keep 99 % after pauses"
+TOGETHER_PPS = 240e3
 FRAMES_PPS = 20e3
 BITS_PPS = 20e6 / (84 * 8)
 """64-byte frames with preamble and gap on a link of 20 Mbit/s."""
@@ -81,8 +82,8 @@ def beside_a_program(rig: Rig) -> Figures:
 
 
 def after_pauses(rig: Rig) -> Figures:
-    """Offer both what the core can do, once it has been taken away for some moments."""
-    loads = dict.fromkeys(("vr1", "vr2"), WITHIN_PPS)
+    """Offer all what the core can do, once it has been taken away for some moments."""
+    loads = dict.fromkeys(rig.routers, TOGETHER_PPS / len(rig.routers))
     with soak.disturbed({rig.core}, soak.TAKEN):
         rig.offer(loads, 0.5)
     after = rig.offer(loads, 1.0)
@@ -129,6 +130,12 @@ SUBJECTS = (
         "after pauses",
         (Promise(KEPT_AFTER, Bar(0.99, 0.01)),),
         on_rig(after_pauses),
+        1.7,
+    ),
+    Subject(
+        "many after pauses",
+        (Promise(KEPT_AFTER, Bar(0.99, 0.01)),),
+        on_rig(after_pauses, "10Gbps", 8),
         1.7,
     ),
     ceiling("rate_max in frames", "rate_max: 20kpps", FRAMES_PPS),

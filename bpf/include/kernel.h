@@ -9,15 +9,21 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* How much of a core its tasks have had lately: half of it in the last 32 ms. */
+struct sched_avg {
+	unsigned long util_avg; /* of 1,024 */
+};
+
+struct cfs_rq {
+	struct sched_avg avg;
+	struct rq *rq;
+};
+
 /* A core's run queue, and what the kernel has taken off the time of its tasks. */
 struct rq {
 	__u64 prev_irq_time;
 	__u64 prev_steal_time_rq;
-	__u64 clock_idle; /* when it had nothing to run last; since Linux 6.0 */
-};
-
-struct cfs_rq {
-	struct rq *rq;
+	struct cfs_rq cfs;
 };
 
 struct sched_entity {

@@ -84,12 +84,6 @@ struct isl_queue {
 #define ISL_HIGH_PRESSURE 1024
 #define ISL_MAX_PRESSURE 2048
 
-static __always_inline void isl_press(struct isl_queue *queue)
-{
-	if (queue->pressure < ISL_MAX_PRESSURE)
-		queue->pressure += ISL_REFUSED_PRESSURE;
-}
-
 /*
  * CPU time of one router: the kernel throttles a group of threads only on their way to user space,
  * which kernel threads never take. So frames are let in only as long as there is budget; what the
@@ -104,16 +98,21 @@ struct isl_budget {
 	__u64 refilled_ns;
 	__u64 charged_ns; /* of `spent_ns`: already taken off */
 	__u32 weight;	  /* user space: of the router on the NIC's core; 0: it keeps to no share */
-	__u32 aged_ms;	  /* when `aged_ns` was worked out */
+	__u32 aged_ms;	  /* when the values `aged_` were worked out */
 	__u64 nic_ns;	  /* what its frames have cost the NIC's thread */
-	__u64 aged_ns;	  /* of `nic_ns` and `group_ns`: too long ago to count */
+	__u64 aged_nic_ns; /* of `nic_ns`: too long ago to count */
 	/* isl_router_rx */
 	__u64 spent_ns;
 	__u64 group_ns; /* what the router's cgroup, its programs included, has run for on this core */
+	__u32 served; /* frames that it has taken */
+	__u32 pad2;
 	/* isl_demux */
 	__u64 had_ns; /* of the core, by weight; worked out at `looked_ns` */
 	__u64 looked_ns;
-	__u64 pad1[4];
+	__u64 aged_group_ns; /* of `group_ns` */
+	__u32 aged_served;   /* of `served` */
+	__u32 frame_parts;   /* what the router's cgroup took for one, ns * ISL_FRAME_PARTS */
+	__u64 pad1;
 };
 
 /* A thread that polls a NIC. isl_demux */
@@ -134,9 +133,9 @@ struct isl_core {
 	__u32 behind;	   /* budget of the router with frames waiting that has had least, plus 1 */
 	__u32 behind_slot; /* of the queue that they wait in */
 	__u32 frames;
-	__u32 pad0;
-	__u64 idle_clock; /* of the scheduler's, when the core was last idle */
-	__u64 idled_ns;	  /* when that was found to have changed */
+	__u32 aged_ms;	  /* when `refused_ns` was worked out */
+	__u64 refused_ns; /* what frames refused lately for others' sake would have cost */
+	__u64 idle_ns;	  /* what the core lately had nothing to do for */
 	struct isl_poller pollers[ISL_POLLERS]; /* by the NIC's interface number */
 };
 

@@ -21,12 +21,21 @@
 /* An eighth of what a router has had is forgotten each ms; after so many all of it. */
 #define ISL_AGE_BITS 3
 #define ISL_AGE_MS 8
+/* Frames from which what one costs can be told. */
+#define ISL_COST_SERVED 16
+/* Of a ns, in what a frame takes: that grows by one each ms. */
+#define ISL_FRAME_PARTS 16
 /* A router that did not show for so long has no frames waiting any more. */
 #define ISL_BEHIND_NS 1000000ULL
-/* A router has frames waiting if so many do; one that always has too much if any does (isl_has_waiting). */
+/* A router has frames waiting if so many do; one that always has too much if any does. */
 #define ISL_WAITING_FRAMES 16
-/* A core that was idle so lately has time left. */
-#define ISL_SHORT_NS 1000000ULL
+/*
+ * The kernel's average of what a core has done forgets 22 of 1,024 each ms; after a while all. What it is an
+ * average of adds up to this time, of which `util_avg` is so many of 1,024.
+ */
+#define ISL_LOAD_LOST 22
+#define ISL_LOAD_MS 46
+#define ISL_LOAD_UNIT_NS (1000000 * ISL_LOAD_MS / 1024)
 /* A queue that nothing was taken from for so long stands: its router is down, or has been stopped. */
 #define ISL_STANDS_MS 5
 #define ISL_USUAL_WEIGHT 100
@@ -55,19 +64,24 @@ static __always_inline void isl_learn_cost(struct isl_poller *poller)
 	poller->frames = 0;
 }
 
-/* Looks at the clock, and at whether the core has been idle since it did so last. */
+/* Looks at the clock, at how much the core has been idle lately, and ages what was refused. */
 static __always_inline void isl_look_around(struct isl_core *core)
 {
-	__u64 idle_clock = 0;
+	__u32 now_ms, passed_ms;
+	__u64 busy = 1024;
 
 	core->now_ns = bpf_ktime_get_ns();
-	if (bpf_core_field_exists(struct sched_entity, cfs_rq) &&
-	    bpf_core_field_exists(struct rq, clock_idle))
-		idle_clock = bpf_get_current_task_btf()->se.cfs_rq->rq->clock_idle;
-	if (idle_clock == core->idle_clock)
+	now_ms = core->now_ns / 1000000;
+	passed_ms = now_ms - core->aged_ms;
+	if (!passed_ms)
 		return;
-	core->idle_clock = idle_clock;
-	core->idled_ns = core->now_ns;
+	core->aged_ms = now_ms;
+	core->refused_ns -= passed_ms < ISL_LOAD_MS ?
+				    core->refused_ns * passed_ms * ISL_LOAD_LOST / 1024 :
+				    core->refused_ns;
+	if (bpf_core_field_exists(struct cfs_rq, avg))
+		busy = bpf_get_current_task_btf()->se.cfs_rq->rq->cfs.avg.util_avg;
+	core->idle_ns = busy < 1024 ? (1024 - busy) * ISL_LOAD_UNIT_NS : 0;
 }
 
 /* Counts a frame that is no router's: nobody pays for it. */
@@ -80,24 +94,58 @@ static __always_inline void isl_count_other(__u32 ifindex)
 		core->pollers[ifindex % ISL_POLLERS].frames++;
 }
 
+/*
+ * Learns what one frame more takes of a router's own time: the least that one took lately. They are dearer
+ * where few come at a time, as they do while most are refused, and those would have come with others.
+ */
+static __always_inline void isl_learn_frame(struct isl_budget *budget, __u32 parts)
+{
+	if (budget->frame_parts && parts > budget->frame_parts)
+		budget->frame_parts++;
+	else
+		budget->frame_parts = parts;
+}
+
+/* What of so much is forgotten after so many ms. */
+static __always_inline __u64 isl_forgotten(__u64 lately, __u32 passed_ms)
+{
+	return passed_ms < ISL_AGE_MS ? lately * passed_ms >> ISL_AGE_BITS : lately;
+}
+
 /* Works out what a router has had of the core lately, as if it had the usual weight. */
 static __always_inline void isl_look_at(struct isl_budget *budget, __u64 now_ns)
 {
-	__u64 total_ns = budget->nic_ns + *(volatile __u64 *)&budget->group_ns, lately_ns;
-	__u32 now_ms = now_ns / 1000000, passed_ms = now_ms - budget->aged_ms;
+	__u64 group_ns = *(volatile __u64 *)&budget->group_ns, lately_ns;
+	__u32 now_ms = now_ns / 1000000, passed_ms = now_ms - budget->aged_ms, served;
 
 	/* A cgroup that was made anew begins anew. */
-	if (total_ns < budget->aged_ns)
-		budget->aged_ns = total_ns;
-	lately_ns = total_ns - budget->aged_ns;
+	if (group_ns < budget->aged_group_ns)
+		budget->aged_group_ns = group_ns;
+	lately_ns = group_ns - budget->aged_group_ns;
 	if (passed_ms) {
+		served = *(volatile __u32 *)&budget->served - budget->aged_served;
+		if (served >= ISL_COST_SERVED)
+			isl_learn_frame(budget, lately_ns * ISL_FRAME_PARTS / served);
 		budget->aged_ms = now_ms;
-		budget->aged_ns += passed_ms < ISL_AGE_MS ? lately_ns * passed_ms >> ISL_AGE_BITS :
-							    lately_ns;
-		lately_ns = total_ns - budget->aged_ns;
+		budget->aged_served += isl_forgotten(served, passed_ms);
+		budget->aged_group_ns += isl_forgotten(lately_ns, passed_ms);
+		budget->aged_nic_ns +=
+			isl_forgotten(budget->nic_ns - budget->aged_nic_ns, passed_ms);
+		lately_ns = group_ns - budget->aged_group_ns;
 	}
 	budget->looked_ns = now_ns;
-	budget->had_ns = lately_ns * ISL_USUAL_WEIGHT / budget->weight;
+	budget->had_ns = (lately_ns + budget->nic_ns - budget->aged_nic_ns) * ISL_USUAL_WEIGHT /
+			 budget->weight;
+}
+
+/*
+ * Whether a router always has too much. None has where the core was idle for longer than all frames that
+ * were refused would have taken: what one poll of the NIC has brought waits for a moment on any core, and
+ * who is refused frames for that would seem to have too much for as long as he is.
+ */
+static __always_inline int isl_presses(struct isl_core *core, struct isl_queue *queue)
+{
+	return queue->pressure >= ISL_HIGH_PRESSURE && (!core || core->refused_ns >= core->idle_ns);
 }
 
 /* Whether a router with so many frames waiting takes any from its queue: one that stands has no part. */
@@ -127,33 +175,16 @@ static __always_inline void isl_charge(struct isl_budget *budget, struct isl_cor
 }
 
 /*
- * Whether a router has frames waiting for the core. One that always has too much does not where the
- * core has time left: what one poll of the NIC has brought waits for a moment on any core. Two routers
- * would be refused half of their frames for that, and seem to have too much as long as they are.
- */
-static __always_inline int isl_has_waiting(struct isl_core *core, __u32 waiting, int presses)
-{
-	if (!presses)
-		return waiting >= ISL_WAITING_FRAMES;
-	return waiting && core->now_ns - core->idled_ns >= ISL_SHORT_NS;
-}
-
-/*
  * Whether a frame may go on to its router's queue. Only a router that always has too much is refused
  * any, and only while one that has had less of the core has frames waiting.
  */
-static __always_inline int isl_within_share(struct isl_queue *queue, __u32 slot, __u32 ifindex)
+static __always_inline int isl_within_share(struct isl_core *core, struct isl_budget *budget,
+					    struct isl_queue *queue, __u32 slot, int presses)
 {
-	__u32 dequeued = *(volatile __u32 *)&queue->dequeued, number = queue->budget, zero = 0;
-	__u32 index = number - 1, presses = queue->pressure >= ISL_HIGH_PRESSURE;
-	struct isl_budget *budget = bpf_map_lookup_elem(&isl_budgets, &index);
-	struct isl_core *core = bpf_map_lookup_elem(&isl_cores, &zero);
+	__u32 dequeued = *(volatile __u32 *)&queue->dequeued, number = queue->budget;
 
-	if (!budget || !budget->weight || !core)
-		return 1;
-	isl_charge(budget, core, &core->pollers[ifindex % ISL_POLLERS]);
 	if (!isl_is_served(queue, dequeued, core->now_ns / 1000000) ||
-	    !isl_has_waiting(core, queue->enqueued - dequeued, presses)) {
+	    queue->enqueued - dequeued < (presses ? 1 : ISL_WAITING_FRAMES)) {
 		if (core->behind == number && core->behind_slot == slot)
 			core->behind = 0;
 	} else if (!core->behind || core->behind == number || budget->had_ns < core->behind_had) {
@@ -162,11 +193,19 @@ static __always_inline int isl_within_share(struct isl_queue *queue, __u32 slot,
 		core->behind_had = budget->had_ns;
 		core->behind_ns = core->now_ns;
 	}
-	if (!presses || !core->behind || core->behind == number ||
-	    budget->had_ns <= core->behind_had)
-		return 1;
-	isl_press(queue);
-	return 0;
+	return !presses || !core->behind || core->behind == number ||
+	       budget->had_ns <= core->behind_had;
+}
+
+/* Notes a frame that its router is refused, on a core where it pays for its work or (NULL) another. */
+static __always_inline void isl_refuse_frame(struct isl_core *core, struct isl_budget *budget,
+					     struct isl_queue *queue)
+{
+	if (queue->pressure < ISL_MAX_PRESSURE)
+		queue->pressure += ISL_REFUSED_PRESSURE;
+	if (core)
+		core->refused_ns += budget->frame_parts ? budget->frame_parts / ISL_FRAME_PARTS :
+							  ISL_MAX_FRAME_NS;
 }
 
 #endif

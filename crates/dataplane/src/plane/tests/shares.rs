@@ -17,20 +17,35 @@ fn refused(different: impl Fn(&mut Plane)) -> u64 {
     refused_after(&[OTHER], different)
 }
 
-/// Has the programs believe that each core was idle last at a time that is made of what they know; when it
-/// really was, they have yet to find out.
-fn idle_at(plane: &Plane, time: impl Fn(&host::isl_core) -> u64) {
+/// Changes what the programs know of each core.
+fn each_core(plane: &Plane, mut change: impl FnMut(&mut host::isl_core)) {
     let cores = &plane.demux.maps.isl_cores;
     let key = 0u32.to_ne_bytes();
     let mut values = cores.lookup_percpu(&key, MapFlags::ANY).expect("known").expect("one");
     for value in &mut values {
         // SAFETY: a value of the map has at least these bytes, and all are numbers.
         let mut core = unsafe { value.as_ptr().cast::<host::isl_core>().read_unaligned() };
-        (core.idle_clock, core.idled_ns) = (0, time(&core));
+        change(&mut core);
         // SAFETY: the same.
         unsafe { value.as_mut_ptr().cast::<host::isl_core>().write_unaligned(core) };
     }
     cores.update_percpu(&key, &values, MapFlags::ANY).expect("taken");
+}
+
+/// Has each core know that it lately refused work of so long, and was idle for so long, at this time; it
+/// does not look for itself before it has seen more frames.
+fn lately(plane: &Plane, now_ms: u64, refused_ns: u64, idle_ns: u64) {
+    each_core(plane, |core| {
+        (core.frames, core.now_ns) = (1, now_ms * 1_000_000);
+        (core.refused_ns, core.idle_ns) = (refused_ns, idle_ns);
+    });
+}
+
+/// The most that any core lately refused for others' sake, ns.
+fn most_refused(plane: &Plane) -> u64 {
+    let mut most = 0;
+    each_core(plane, |core| most = most.max(core.refused_ns));
+    most
 }
 
 /// The same, where frames to these addresses come before each of its own.
@@ -48,7 +63,7 @@ fn refused_after(before: &[[u8; 6]], different: impl Fn(&mut Plane)) -> u64 {
         let budget = Budget { weight: 100, ..Budget::default() };
         plane.set_budget(number, budget).expect("in range");
     }
-    for _ in 0..300 {
+    for now_ms in 1_000..1_300 {
         let too_much = |queue: &mut host::isl_queue| {
             queue.pressure = 2_000;
             queue.dequeued = queue.enqueued;
@@ -60,7 +75,7 @@ fn refused_after(before: &[[u8; 6]], different: impl Fn(&mut Plane)) -> u64 {
         plane.queues.update(SLOT as usize, too_much).expect("in range");
         plane.queues.update(OTHER_SLOT as usize, waits).expect("in range");
         plane.budgets.update(0, |budget| budget.group_ns += 1_000_000).expect("in range");
-        idle_at(&plane, |_| 0);
+        lately(&plane, now_ms, 0, 0);
         different(&mut plane);
         for &mac in before {
             verdict(&plane, &frame(mac, 0x0800));
@@ -89,8 +104,56 @@ fn who_always_has_too_much_waits_also_while_its_queue_is_nearly_empty() {
 }
 
 #[test]
-fn who_has_had_less_and_has_many_waiting_goes_first_on_any_core() {
-    assert!(refused(|plane| idle_at(plane, |core| core.now_ns)) > 0);
+fn who_has_had_less_goes_first_on_a_core_that_was_idle_for_less_than_it_refused() {
+    assert!(refused(|plane| each_core(plane, |core| (core.refused_ns, core.idle_ns) = (2, 1))) > 0);
+}
+
+#[test]
+fn what_is_refused_counts_for_what_one_frame_more_took_lately() {
+    let refused = |frame_ns: u64| {
+        let mut plane =
+            plane(&QueueSettings { limit: 1, burst_limit: 1, budget: Some(0), ..queue() });
+        plane.set_budget(0, Budget { weight: 100, ..Budget::default() }).expect("in range");
+        for now_ms in 1_000..1_020 {
+            plane.queues.update(SLOT as usize, |q| q.dequeued = q.enqueued).expect("in range");
+            let takes = |budget: &mut host::isl_budget| {
+                // Dearer by and by: what few frames at a time take is not what one more would.
+                budget.group_ns += frame_ns * 100 * (now_ms - 999);
+                budget.served += 100;
+            };
+            plane.budgets.update(0, takes).expect("in range");
+            lately(&plane, now_ms, 0, 0);
+            verdict(&plane, &frame(MAC, 0x0800));
+        }
+        // The first one fills the queue on whatever core, the second is refused.
+        plane.queues.update(SLOT as usize, |q| q.dequeued = q.enqueued).expect("in range");
+        for _ in 0..2 {
+            verdict(&plane, &frame(MAC, 0x0800));
+        }
+        assert_eq!(counts(&plane).dropped_queue, 1);
+        most_refused(&plane)
+    };
+    assert_eq!((refused(500), refused(4_000)), (501, 4_001), "one sixteenth more each ms");
+}
+
+#[test]
+fn what_was_refused_long_ago_is_forgotten_and_a_core_is_idle_for_no_longer_than_it_looks_back() {
+    let mut plane = plane(&QueueSettings { budget: Some(0), ..queue() });
+    plane.set_budget(0, Budget { weight: 100, ..Budget::default() }).expect("in range");
+    each_core(&plane, |core| core.refused_ns = 1_000_000_000);
+    let cores = std::thread::available_parallelism().expect("known").get();
+    for _ in 0..cores {
+        verdict(&plane, &frame(MAC, 0x0800));
+    }
+    let mut looked = 0;
+    each_core(&plane, |core| {
+        if core.aged_ms > 0 {
+            looked += 1;
+            assert_eq!(core.refused_ns, 0);
+            assert!(core.idle_ns <= 46_000_000, "{}", core.idle_ns);
+        }
+    });
+    assert!(looked > 0);
 }
 
 #[test]
@@ -134,9 +197,8 @@ fn nobody_waits_for_the_core_who_is_within_his_share_or_whom_nobody_waits_for() 
             let more = |budget: &mut host::isl_budget| budget.group_ns += 10_000_000;
             plane.budgets.update(1, more).expect("in range");
         }),
-        ("the other always has too much, and the core was idle a moment ago", |plane| {
-            plane.queues.update(OTHER_SLOT as usize, |queue| queue.pressure = 2_000).expect("one");
-            idle_at(plane, |core| core.now_ns);
+        ("the core was idle for longer than all that it refused would have taken", |plane| {
+            each_core(plane, |core| (core.refused_ns, core.idle_ns) = (1, 2));
         }),
         ("it keeps to no share", |plane| {
             plane.set_budget(0, Budget::default()).expect("in range");
