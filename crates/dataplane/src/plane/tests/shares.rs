@@ -41,11 +41,11 @@ fn lately(plane: &Plane, now_ms: u64, refused_ns: u64, idle_ns: u64) {
     });
 }
 
-/// The most that any core lately refused for others' sake, ns.
-fn most_refused(plane: &Plane) -> u64 {
-    let mut most = 0;
-    each_core(plane, |core| most = most.max(core.refused_ns));
-    most
+/// The longest work that any core lately refused for others' sake, ns.
+fn max_refused(plane: &Plane) -> u64 {
+    let mut max = 0;
+    each_core(plane, |core| max = max.max(core.refused_ns));
+    max
 }
 
 /// The same, where frames to these addresses come before each of its own.
@@ -131,7 +131,7 @@ fn what_is_refused_counts_for_what_one_frame_more_took_lately() {
             verdict(&plane, &frame(MAC, 0x0800));
         }
         assert_eq!(counts(&plane).dropped_queue, 1);
-        most_refused(&plane)
+        max_refused(&plane)
     };
     assert_eq!((refused(500), refused(4_000)), (501, 4_001), "one sixteenth more each ms");
 }
