@@ -29,6 +29,7 @@ BENCHES: tuple[str, ...] = (
     "guest_shares",
     "waits",
     "netback",
+    "receive",
     "ports",
     "streams",
     "web_requests",

@@ -3,7 +3,8 @@
  * What a network back-end's uplink lets in, and for whom: as much as the router has buffers for, and no
  * more than is still free in the uplink's ring. isl_admit decides, on the back-end's socket, before
  * the kernel copies a frame. isl_refuse does so before the kernel makes a packet of it, where a driver runs
- * it; what passes there is decided on by isl_admit all the same.
+ * it, and hands what is let in to the back-end there and then if that has a socket for it; what passes is
+ * decided on by isl_admit all the same.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -12,6 +13,7 @@
 
 #include "admission.h"
 #include "parse.h"
+#include "checksum.h"
 
 /* Key: address in a LAN; value: entry of isl_entries. User space writes. */
 struct {
@@ -32,6 +34,14 @@ struct {
 	__type(value, struct isl_admission);
 	__uint(map_flags, BPF_F_MMAPABLE);
 } isl_entries SEC(".maps");
+
+/* Key: receive queue; value: AF_XDP socket that takes its frames. User space writes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, ISL_MAX_SOCKETS);
+	__type(key, __u32);
+	__type(value, __u32);
+} isl_sockets SEC(".maps");
 
 static __always_inline struct isl_admission *entry(__u32 number)
 {
@@ -59,6 +69,12 @@ static __always_inline bool has_space(struct isl_admission *all, struct isl_admi
 	return mine < *(volatile __u32 *)&of->window && mine < all->window - waiting(all);
 }
 
+static __always_inline void let_in(struct isl_admission *all, struct isl_admission *of)
+{
+	__sync_fetch_and_add(&of->let_in, 1);
+	__sync_fetch_and_add(&all->let_in, 1);
+}
+
 SEC("socket")
 int isl_admit(struct __sk_buff *skb)
 {
@@ -84,8 +100,7 @@ int isl_admit(struct __sk_buff *skb)
 		__sync_fetch_and_add(&of->refused, 1);
 		return 0;
 	}
-	__sync_fetch_and_add(&of->let_in, 1);
-	__sync_fetch_and_add(&all->let_in, 1);
+	let_in(all, of);
 	return -1;
 }
 
@@ -96,15 +111,24 @@ int isl_refuse(struct xdp_md *ctx)
 	struct ethhdr *eth = (void *)(long)ctx->data;
 	struct isl_admission *all = entry(ISL_ADMIT_ALL), *of;
 	struct isl_lan_address to = {};
+	__u32 queue = ctx->rx_queue_index;
 
 	if (!all || (void *)(eth + 1) > (void *)(long)ctx->data_end)
 		return XDP_PASS;
 	__builtin_memcpy(to.mac, eth->h_dest, sizeof(to.mac));
 	of = owner(&to);
-	if (!of || has_space(all, of))
+	if (!of)
 		return XDP_PASS;
-	__sync_fetch_and_add(&of->refused, 1);
-	return XDP_DROP;
+	if (!has_space(all, of)) {
+		__sync_fetch_and_add(&of->refused, 1);
+		return XDP_DROP;
+	}
+	if (bpf_xdp_get_buff_len(ctx) > ISL_SOCKET_BYTES ||
+	    !bpf_map_lookup_elem(&isl_sockets, &queue))
+		return XDP_PASS;
+	isl_add_checksum(ctx);
+	let_in(all, of);
+	return bpf_redirect_map(&isl_sockets, queue, XDP_PASS);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

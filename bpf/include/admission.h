@@ -10,6 +10,10 @@
 #define ISL_ADMIT_OTHERS 1
 #define ISL_ADMIT_FIRST 2
 
+#define ISL_MAX_SOCKETS 64
+/* What a frame may have at most to be handed over without a packet: memory of 2 KiB, 256 bytes in front. */
+#define ISL_SOCKET_BYTES 1792
+
 struct isl_lan_address {
 	__u16 vlan; /* 0: none */
 	__u8 mac[ETH_ALEN];

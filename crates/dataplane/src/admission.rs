@@ -25,6 +25,9 @@ const FAMILY: Family = Family {
 /// Entries before those of ports: the whole ring's, and that of frames for several ports.
 const FIRST: usize = 2;
 
+/// Receive queues whose frames can be handed over without a packet.
+pub const MAX_SOCKETS: u32 = 64;
+
 /// Who a frame is for: a VLAN, or 0, and an address.
 pub type LanAddress = (u16, [u8; 6]);
 
@@ -69,6 +72,16 @@ impl Admission {
     #[must_use]
     pub fn entries(&self) -> BorrowedFd<'_> {
         self.loaded.maps.isl_entries.as_fd()
+    }
+
+    /// Has frames of a receive queue that are let in handed to this `AF_XDP` socket, as long as it is open;
+    /// of others the kernel makes packets.
+    pub fn hand_to(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
+        let fd = socket.as_raw_fd().to_ne_bytes();
+        let sockets = &self.loaded.maps.isl_sockets;
+        sockets
+            .update(&queue.to_ne_bytes(), &fd, MapFlags::ANY)
+            .map_err(|error| FAMILY.refused_because(one_line(&error)))
     }
 
     /// Has the driver of an interface refuse what there is no space for, until the link is closed.

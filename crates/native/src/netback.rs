@@ -2,14 +2,15 @@
 
 use std::{
     io,
-    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     sync::{Mutex, PoisonError},
 };
 
-use isolane_dataplane::admission::{Admission, LanAddress};
+use isolane_dataplane::admission::{Admission, LanAddress, MAX_SOCKETS};
 use isolane_netback::{
     AdmissionProgram, Attachment, Handle, LinkSettings, Netback as BackEnd, NicSettings,
-    PortCounters, PortSettings, Sharing as Shared, UplinkCounters, UplinkSettings, drop_privileges,
+    PortCounters, PortSettings, Sharing as Shared, UplinkCounters, UplinkSettings, XdpSocket,
+    drop_privileges,
 };
 use isolane_sched::{BackPressure, FlowSettings, Kind};
 use pyo3::prelude::*;
@@ -30,6 +31,17 @@ struct Settings {
 struct UplinkEntry {
     ifindex: u32,
     early_drop: EarlyDrop,
+    /// That have sockets of their own, at most; 0: frames come by one packet socket.
+    receive_queues: u32,
+}
+
+/// How frames of an uplink arrive.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Receive {
+    Packet,
+    XdpCopy,
+    XdpZeroCopy,
 }
 
 /// Where frames that a port has no space for are dropped before they are copied.
@@ -111,49 +123,96 @@ struct CountedUplink<'a> {
     #[serde(flatten)]
     counters: UplinkCounters,
     #[serde(flatten)]
-    dropping: &'a Dropping,
+    arrival: &'a Arrival,
 }
 
-/// Where frames of an uplink are dropped before they are copied, and why not earlier.
+/// Where frames of an uplink are dropped before they are copied, how others arrive, and why not earlier
+/// or in another way.
 #[derive(Serialize)]
-struct Dropping {
+struct Arrival {
     early_drop: EarlyDrop,
     early_drop_reason: Option<String>,
+    receive: Receive,
+    receive_reason: Option<String>,
     /// The program is on the driver's hook as long as this is open.
     #[serde(skip)]
     _link: Option<OwnedFd>,
 }
 
+impl Arrival {
+    /// By a packet socket.
+    fn packets(early_drop: EarlyDrop, early_drop_reason: Option<String>) -> Self {
+        let receive = Receive::Packet;
+        Self { early_drop, early_drop_reason, receive, receive_reason: None, _link: None }
+    }
+}
+
 impl UplinkEntry {
-    /// Loads what drops frames early, as far as this host has it.
-    fn early(&self, ports: &[LanAddress], has_vlans: bool) -> (Option<AdmissionProgram>, Dropping) {
-        let early = |early_drop, early_drop_reason, link| Dropping {
-            early_drop,
-            early_drop_reason,
-            _link: link,
-        };
+    /// Loads what drops frames early, and hands others over, as far as this host has it.
+    fn open(&self, ports: &[LanAddress], has_vlans: bool) -> (UplinkSettings, Arrival) {
+        let mut settings =
+            UplinkSettings { ifindex: self.ifindex, program: None, sockets: Vec::new() };
         if self.early_drop == EarlyDrop::Off {
-            return (None, early(EarlyDrop::Off, None, None));
+            return (settings, Arrival::packets(EarlyDrop::Off, None));
         }
         let (programs, filter) = match load(ports) {
             Ok(loaded) => loaded,
-            Err(reason) => return (None, early(EarlyDrop::Off, Some(reason), None)),
+            Err(reason) => return (settings, Arrival::packets(EarlyDrop::Off, Some(reason))),
         };
-        let at_socket = |reason| early(EarlyDrop::Socket, reason, None);
+        settings.program = Some(filter);
         if self.early_drop == EarlyDrop::Socket {
-            return (Some(filter), at_socket(None));
+            return (settings, Arrival::packets(EarlyDrop::Socket, None));
         }
-        if has_vlans {
-            let reason = "ports of it have VLANs, and a NIC may take tags off before";
-            return (Some(filter), at_socket(Some(reason.into())));
-        }
-        let early = match programs.attach(self.ifindex) {
-            Ok(link) => early(EarlyDrop::Driver, None, Some(link)),
-            Err(error) => at_socket(Some(error.to_string())),
+        let attached = if has_vlans {
+            Err("ports of it have VLANs, and a NIC may take tags off before".into())
+        } else {
+            programs.attach(self.ifindex).map_err(|error| error.to_string())
         };
-        (Some(filter), early)
+        let link = match attached {
+            Ok(link) => link,
+            Err(reason) => return (settings, Arrival::packets(EarlyDrop::Socket, Some(reason))),
+        };
+        let (sockets, receive_reason) = self.sockets(&programs);
+        let receive = match &sockets[..] {
+            [] => Receive::Packet,
+            some if some.iter().all(XdpSocket::is_zero_copy) => Receive::XdpZeroCopy,
+            _ => Receive::XdpCopy,
+        };
+        settings.sockets = sockets;
+        let arrival = Arrival {
+            early_drop: EarlyDrop::Driver,
+            early_drop_reason: None,
+            receive,
+            receive_reason,
+            _link: Some(link),
+        };
+        (settings, arrival)
+    }
+
+    /// Opens what takes frames that the kernel makes no packets of, for each receive queue; and says why
+    /// not, or not for all.
+    fn sockets(&self, programs: &Admission) -> (Vec<XdpSocket>, Option<String>) {
+        let frames = (SOCKET_FRAMES / self.receive_queues.max(1)).next_power_of_two();
+        let mut opened = Vec::new();
+        for queue in 0..self.receive_queues.min(MAX_SOCKETS) {
+            let socket = match XdpSocket::open(self.ifindex, queue, frames.max(MIN_FRAMES)) {
+                Ok(socket) => socket,
+                // Fewer are in use than the driver could have.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput && queue > 0 => break,
+                Err(error) => return (opened, Some(error.to_string())),
+            };
+            if let Err(error) = programs.hand_to(queue, socket.as_fd()) {
+                return (opened, Some(error.to_string()));
+            }
+            opened.push(socket);
+        }
+        (opened, None)
     }
 }
+
+/// Frames that may wait for the back-end in all sockets of an uplink, 2 KiB each, and in one of them at least.
+const SOCKET_FRAMES: u32 = 4096;
+const MIN_FRAMES: u32 = 256;
 
 fn load(ports: &[LanAddress]) -> Result<(Admission, AdmissionProgram), String> {
     let programs = Admission::load(ports).map_err(|error| error.to_string())?;
@@ -169,8 +228,9 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 
 /// A network back-end for virtual machines: their NICs over vhost-user, its uplinks by packet sockets.
 ///
-/// `settings_json`: `uplinks`, a list of `ifindex` (in the caller's network namespace) and `early_drop`
-/// (`off`, `socket`, `driver`: no later than there, where the host has that);
+/// `settings_json`: `uplinks`, a list of `ifindex` (in the caller's network namespace), `early_drop`
+/// (`off`, `socket`, `driver`: no later than there, where the host has that) and `receive_queues` (that have
+/// sockets of their own before the kernel makes packets, at most; 0: none);
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
 /// `check_source`, `offloads`, `vlan` (a number, or null), `max_wait_ns`, `listener` (descriptor of a
 /// listening socket, which is taken over) or `interface` (its name), the other one null; `sharing`, as
@@ -179,7 +239,7 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 pub(crate) struct Netback {
     back_end: Mutex<Option<BackEnd>>,
     handle: Handle,
-    dropping: Vec<Dropping>,
+    arrivals: Vec<Arrival>,
 }
 
 #[pymethods]
@@ -209,12 +269,11 @@ impl Netback {
             let its = || settings.ports.iter().filter(|port| port.uplink == number);
             let addresses: Vec<LanAddress> =
                 its().map(|port| (port.vlan.unwrap_or(0), port.mac)).collect();
-            let (program, early) = entry.early(&addresses, its().any(|port| port.vlan.is_some()));
-            (UplinkSettings { ifindex: entry.ifindex, program }, early)
+            entry.open(&addresses, its().any(|port| port.vlan.is_some()))
         });
-        let (uplinks, dropping): (Vec<_>, Vec<_>) = loaded.unzip();
-        let (back_end, handle) = BackEnd::new(&uplinks, ports, &sharing).map_err(raise)?;
-        Ok(Self { back_end: Mutex::new(Some(back_end)), handle, dropping })
+        let (uplinks, arrivals): (Vec<_>, Vec<_>) = loaded.unzip();
+        let (back_end, handle) = BackEnd::new(uplinks, ports, &sharing).map_err(raise)?;
+        Ok(Self { back_end: Mutex::new(Some(back_end)), handle, arrivals })
     }
 
     /// Has it share its uplinks differently, or changes nothing and raises.
@@ -243,9 +302,9 @@ impl Netback {
     /// What became of all frames so far, as JSON: `ports` and `uplinks`, each a list in their order.
     fn counters(&self, py: Python<'_>) -> PyResult<String> {
         let (ports, uplinks) = py.detach(|| self.handle.counters()).map_err(raise)?;
-        let uplinks = uplinks.into_iter().zip(&self.dropping);
+        let uplinks = uplinks.into_iter().zip(&self.arrivals);
         let uplinks =
-            uplinks.map(|(counters, dropping)| CountedUplink { counters, dropping }).collect();
+            uplinks.map(|(counters, arrival)| CountedUplink { counters, arrival }).collect();
         serde_json::to_string(&Counters { ports, uplinks }).map_err(raise)
     }
 

@@ -65,7 +65,7 @@ pub struct Netback {
 impl Netback {
     /// A back-end with these uplinks and ports.
     pub fn new(
-        uplinks: &[UplinkSettings],
+        uplinks: Vec<UplinkSettings>,
         ports: Vec<(PortSettings, Attachment)>,
         sharing: &Sharing,
     ) -> io::Result<(Self, Handle)> {
@@ -84,12 +84,15 @@ impl Netback {
         let carriers = Carriers::new()?;
         poller.add(carriers.readable(), token(CARRIER, 0), Interest::Read)?;
         let mut outputs = Vec::new();
-        for (number, (uplink, link)) in uplinks.iter().zip(&sharing.links).enumerate() {
+        for (number, (uplink, link)) in uplinks.into_iter().zip(&sharing.links).enumerate() {
             let flows: Vec<usize> =
                 (0..settings.len()).filter(|&port| settings[port].uplink == number).collect();
             let output = Output::open(uplink, link, flows)?;
-            carriers.ask(uplink.ifindex)?;
+            carriers.ask(output.uplink.ifindex())?;
             poller.add(output.uplink.readable(), token(UPLINK, number), Interest::Read)?;
+            for socket in output.uplink.also_readable() {
+                poller.add(socket, token(UPLINK, number), Interest::Read)?;
+            }
             outputs.push(output);
         }
         let mut opened = Vec::new();

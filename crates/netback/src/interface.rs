@@ -5,6 +5,8 @@
 //! interface's own back-pressure. Frames from the kernel have a `virtio_net_hdr` in front, which tells of
 //! checksums that are still to be computed and of merged segments; the tag of a VLAN stands beside them and
 //! is put back in. What is longer than a slot waits in the socket's queue (`PACKET_COPY_THRESH`).
+//!
+//! Frames may also come by [`XdpSocket`]s, beside the ring.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes of structures, kernel constants")]
 #![expect(clippy::cast_ptr_alignment, reason = "slots are aligned to their size")]
@@ -12,7 +14,7 @@
 use std::{
     ffi::CStr,
     io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr,
     sync::atomic::Ordering,
 };
@@ -23,6 +25,7 @@ use crate::{
     segmentation::MAX_MERGED_BYTES,
     staging::{MAX_FRAME_BYTES, frames_of},
     vlan::TAG_BYTES,
+    xdp_socket::XdpSocket,
 };
 
 mod slots;
@@ -92,6 +95,8 @@ pub struct Interface {
     has_carrier: bool,
     rings: *mut u8,
     slots: Slots,
+    /// What hands over frames that never get to the ring.
+    xdp: Vec<XdpSocket>,
     /// A frame that was longer than a slot, behind space for a tag.
     long: Vec<u8>,
     receive_slot: u32,
@@ -138,6 +143,7 @@ impl Interface {
             has_carrier: false,
             rings,
             slots,
+            xdp: Vec::new(),
             long: vec![0; TAG_BYTES + MAX_MERGED_BYTES],
             receive_slot: 0,
             send_slot: 0,
@@ -160,6 +166,11 @@ impl Interface {
     /// Has a program decide what it takes, from now on.
     pub(crate) fn filter_by(&self, program: &OwnedFd) -> io::Result<()> {
         packet_socket::filter_by(&self.socket, program)
+    }
+
+    /// Has it take frames from these sockets, too.
+    pub(crate) fn take_from(&mut self, sockets: Vec<XdpSocket>) {
+        self.xdp = sockets;
     }
 
     /// The interface that it is, or was, bound to.
@@ -187,15 +198,22 @@ impl Interface {
         packet_socket::is_up(&self.socket, name)
     }
 
-    /// Gives on frames that have arrived, [`BATCH`] at most, each with what is left to do for it; returns
-    /// how many there were, with merged segments counted by their size. Whoever takes them says whether
-    /// that can be done.
+    /// Gives on frames that have arrived, [`BATCH`] of each ring at most, each with what is left to do for
+    /// it; returns how many there were, with merged segments counted by their size. Whoever takes them says
+    /// whether that can be done.
     pub fn receive(&mut self, mut take: impl FnMut(&mut [u8], NetHeader) -> bool) -> u32 {
         let mut taken = 0;
         while taken < BATCH
             && let Some(frames) = self.receive_one(&mut take)
         {
             taken += frames;
+        }
+        let Self { xdp, counters, .. } = self;
+        for socket in xdp {
+            taken += socket.receive(BATCH, |frame| {
+                let given = take(frame, NetHeader::NONE);
+                *(if given { &mut counters.received } else { &mut counters.too_long }) += 1;
+            });
         }
         taken
     }
@@ -413,13 +431,18 @@ impl Interface {
         if failed == 0 {
             self.counters.ring_full += u64::from(told.tp_drops);
         }
+        self.counters.ring_full += self.xdp.iter_mut().map(XdpSocket::lost).sum::<u64>();
     }
 
-    /// The descriptor that can be read when frames have arrived.
+    /// The descriptor that can be read when frames have arrived, but for those of other sockets.
     #[must_use]
     pub fn readable(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsFd;
         self.socket.as_fd()
+    }
+
+    /// The other sockets' descriptors.
+    pub(crate) fn also_readable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.xdp.iter().map(AsFd::as_fd)
     }
 
     /// A slot of the sending ring.

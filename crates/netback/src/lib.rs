@@ -66,6 +66,7 @@ mod test_guest;
 mod test_support;
 mod token;
 mod vlan;
+mod xdp_socket;
 
 pub use admission::AdmissionProgram;
 pub use backend::Netback;
@@ -94,3 +95,4 @@ pub use session::{NicSettings, RECEIVE, Session, TRANSMIT, feature, protocol_fea
 pub use sharing::{LinkSettings, Refused, Sharing};
 pub use socket::{Connection, Received};
 pub use staging::MAX_FRAME_BYTES;
+pub use xdp_socket::XdpSocket;

@@ -12,6 +12,7 @@ use crate::{
     port::Port,
     sharing::{LinkSettings, Pace, Refused, wire_bytes},
     staging::SLOTS,
+    xdp_socket::XdpSocket,
 };
 
 /// A frame that waits for its turn; where, the flow says.
@@ -41,6 +42,8 @@ pub struct UplinkSettings {
     pub ifindex: u32,
     /// Decides what is let in; None: all is, until the ring is full.
     pub program: Option<AdmissionProgram>,
+    /// Hand over frames that the kernel has made no packets of.
+    pub sockets: Vec<XdpSocket>,
 }
 
 #[derive(Debug)]
@@ -72,7 +75,7 @@ pub(crate) const FULL_NS: u64 = 100_000;
 impl Output {
     /// Sends by an interface, for these ports, which have no settings yet.
     pub(crate) fn open(
-        settings: &UplinkSettings,
+        settings: UplinkSettings,
         link: &LinkSettings,
         ports: Vec<usize>,
     ) -> io::Result<Self> {
@@ -84,6 +87,7 @@ impl Output {
         });
         let admission = admission.transpose()?;
         uplink.bind(settings.ifindex)?;
+        uplink.take_from(settings.sockets);
         Ok(Self {
             uplink,
             admission,

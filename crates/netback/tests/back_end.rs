@@ -41,7 +41,7 @@ impl Running {
         let sharing = Sharing { links: Vec::new(), ports: shares };
         let ports =
             (0..ports).map(|last| (settings(last), Attachment::Socket(socket(last)))).collect();
-        let (mut netback, handle) = Netback::new(&[], ports, &sharing).unwrap();
+        let (mut netback, handle) = Netback::new(Vec::new(), ports, &sharing).unwrap();
         Self { name, handle, thread: Some(thread::spawn(move || netback.run())) }
     }
 

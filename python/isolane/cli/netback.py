@@ -183,10 +183,13 @@ def _print(status: Status) -> None:
     for uplink in status.uplinks:
         typer.echo(
             f"uplink {uplink.name} ({_link(uplink)}): received {uplink.received:,}, lost at its "
-            f"ring {uplink.ring_full:,}; sent {uplink.sent:,}; early drop: {uplink.early_drop}"
+            f"ring {uplink.ring_full:,}; sent {uplink.sent:,}; early drop: {uplink.early_drop}, "
+            f"receive: {uplink.receive}"
         )
         if uplink.early_drop_reason:
             typer.echo(f"uplink {uplink.name}: no earlier drop: {uplink.early_drop_reason}")
+        if uplink.receive_reason:
+            typer.echo(f"uplink {uplink.name}: no AF_XDP: {uplink.receive_reason}")
         if uplink.too_long:
             typer.echo(
                 f"uplink {uplink.name}: {uplink.too_long:,} frames were too long, or merged by the "

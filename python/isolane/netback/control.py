@@ -99,6 +99,11 @@ class UplinkStatus:
     driver, at the back-end's socket, or off: not."""
     early_drop_reason: str | None = None
     """Why not earlier; None: it was not asked for."""
+    receive: str = "packet"
+    """How frames for its ports arrive: by a packet socket, or before the kernel makes packets of
+    them, copied (xdp-copy) or not (xdp-zero-copy)."""
+    receive_reason: str | None = None
+    """Why by a packet socket, or on some receive queues so; None: it was not asked for."""
 
 
 @dataclass(frozen=True)

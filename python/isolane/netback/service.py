@@ -17,7 +17,7 @@ from isolane import _native, rtnl
 from isolane.errors import MeasurementError, NotSupported, SpecError, TestbedError
 from isolane.netback.control import Step
 from isolane.netback.folders import DIRECTORY, control_of, own_folder, socket_of
-from isolane.spec.netback_changes import with_netback_changes
+from isolane.spec.netback_changes import AT_START, with_netback_changes
 from isolane.spec.netback_models import NetbackFile, PortEntry, UplinkEntry
 from isolane.spec.schedulers import KEYS
 
@@ -143,7 +143,7 @@ def _settings(
     order = list(plan.uplinks)
     return {
         "uplinks": [
-            {"ifindex": indices[name], "early_drop": early_drop_of(uplink, indices[name])}
+            {"ifindex": indices[name], **arrival_of(uplink, indices[name])}
             for name, uplink in plan.uplinks.items()
         ],
         "ports": [
@@ -164,19 +164,22 @@ def _settings(
     }
 
 
-def early_drop_of(uplink: UplinkEntry, ifindex: int) -> str:
-    """Return where it drops early at best.
+def arrival_of(uplink: UplinkEntry, ifindex: int) -> dict[str, Any]:
+    """Return where it drops early at best, and how many receive queues have sockets of their own.
 
     A program in a veth's driver takes segmentation from its other end, which costs streams more.
     """
-    if uplink.early_drop != "auto":
-        return uplink.early_drop
     try:
         with rtnl.IPRoute() as links:
-            kind = links.get_links(ifindex)[0].get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+            link = links.get_links(ifindex)[0]
     except rtnl.NetlinkError:  # it has just gone, which the next step tells
-        return "off"
-    return "socket" if kind == "veth" else "driver"
+        return {"early_drop": "off", "receive_queues": 0}
+    kind = link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+    auto = "socket" if kind == "veth" else "driver"
+    return {
+        "early_drop": auto if uplink.early_drop == "auto" else uplink.early_drop,
+        "receive_queues": 0 if uplink.receive == "packet" else link.get("IFLA_NUM_RX_QUEUES") or 1,
+    }
 
 
 def _sharing(plan: NetbackFile) -> dict[str, Any]:
@@ -346,5 +349,5 @@ def _shares_of(plan: NetbackFile, name: str) -> dict[str, Any]:
         port = plan.ports[name]
         looked_at: tuple[str, ...] = KEYS[plan.uplinks[plan.uplink_of(port)].scheduler]
         return port.model_dump(mode="json", include=set(looked_at))
-    written = plan.uplinks[name].model_dump(mode="json", exclude={"early_drop"})
+    written = plan.uplinks[name].model_dump(mode="json", exclude=set(AT_START))
     return {**written, "back_pressure": "on" if written["back_pressure"] else "off"}

@@ -1,4 +1,4 @@
-"""What a back-end sees to as it starts: open files, where frames are dropped early."""
+"""What a back-end sees to as it starts: open files, early drops, how frames arrive."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import socket
 import pytest
 
 from isolane.errors import NotSupported
-from isolane.netback.service import allow_descriptors, early_drop_of
+from isolane.netback.service import allow_descriptors, arrival_of
 from isolane.spec.netback_models import UplinkEntry
+from isolane.spec.schedulers import EarlyDrop
 
 pytestmark = pytest.mark.native
 
@@ -43,9 +44,14 @@ def test_what_may_not_be_is_told(limits: list[tuple[int, int]]) -> None:
 
 
 def test_an_uplink_that_has_just_gone_is_told_of_by_the_next_step() -> None:
+    gone = {"early_drop": "off", "receive_queues": 0}
+    assert arrival_of(UplinkEntry(early_drop="driver"), 2**31 - 1) == gone
+
+
+@pytest.mark.parametrize("word", ["driver", "socket", "off"])
+def test_frames_of_each_receive_queue_arrive_as_the_uplink_says(word: EarlyDrop) -> None:
     """Veths: tests/netback/test_early_drop_live.py."""
-    uplink = UplinkEntry()
-    assert early_drop_of(uplink, socket.if_nametoindex("lo")) == "driver"
-    assert early_drop_of(uplink, 2**31 - 1) == "off"
-    for word in ("driver", "socket", "off"):
-        assert early_drop_of(UplinkEntry(early_drop=word), 2**31 - 1) == word
+    lo = socket.if_nametoindex("lo")
+    assert arrival_of(UplinkEntry(), lo) == {"early_drop": "driver", "receive_queues": 1}
+    uplink = UplinkEntry(early_drop=word, receive="packet")
+    assert arrival_of(uplink, lo) == {"early_drop": word, "receive_queues": 0}

@@ -15,8 +15,9 @@ from isolane.spec.problems import listed, nearest, show
 from isolane.spec.schedulers import PortKey
 
 PORT_KEYS: Final[tuple[str, ...]] = get_args(PortKey)
-UPLINK_KEYS: Final = tuple(key for key in UplinkEntry.model_fields if key != "early_drop")
-"""`early_drop` is chosen when the back-end starts."""
+AT_START: Final = frozenset({"early_drop", "receive"})
+"""Keys of an uplink that are chosen when the back-end starts."""
+UPLINK_KEYS: Final = tuple(key for key in UplinkEntry.model_fields if key not in AT_START)
 E = TypeVar("E", PortEntry, UplinkEntry)
 
 

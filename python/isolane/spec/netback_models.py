@@ -51,6 +51,13 @@ EarlyDropOrAuto = Annotated[
 ]
 
 
+ReceiveWord = Annotated[
+    Literal["auto", "packet"],
+    PlainValidator(word("receive", ("auto", "packet"))),
+    words_schema("auto", "packet"),
+]
+
+
 class UplinkEntry(SpecModel):
     """An interface of the host that ports' frames leave and arrive by."""
 
@@ -67,6 +74,9 @@ class UplinkEntry(SpecModel):
     """Where frames that a port has no space for are dropped before they are copied: driver (by XDP;
     where it runs none as socket), socket (of the back-end), off (nowhere); auto (default): driver,
     but on a veth socket."""
+    receive: ReceiveWord = "auto"
+    """How frames for ports arrive: auto (default): before the kernel makes packets of them, by
+    AF_XDP, where the driver drops early and the host has that; packet: by a packet socket."""
 
 
 class PortEntry(SpecModel):

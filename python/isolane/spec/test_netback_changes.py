@@ -62,6 +62,7 @@ def test_uplinks_change_too() -> None:
         ("gold", {"mac": "52:54:00:00:00:09"}, "unknown key 'mac'"),
         ("eth1", {"weight": "2"}, "accepted: scheduler, back_pressure, rate"),
         ("eth1", {"early_drop": "off"}, "unknown key 'early_drop'"),
+        ("eth1", {"receive": "packet"}, "unknown key 'receive'"),
         ("eth1", {"rate": "[1"}, "rate=.1: "),
         ("golf", {"weight": "2"}, "no port and no uplink named 'golf'; .*mean gold"),
     ],

@@ -108,6 +108,7 @@ def test_a_port_may_have_an_interface(tmp_path: Path) -> None:
         ("offloads: off", "offloads: 2", "2 is neither on nor off"),
         ("back_pressure: off", "back_pressure: 0", "0 is neither on nor off"),
         ("back_pressure: off", "early_drop: on", "accepted: auto, driver, socket, off"),
+        ("back_pressure: off", "receive: xdp", "accepted: auto, packet"),
         ("name: edge", "name: ../edge", "'../edge' is not a name"),
         ("  vm1:", "  ../vm1:", "'../vm1' is not a name"),
         ("ports:", "port:", "ports"),

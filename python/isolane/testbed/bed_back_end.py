@@ -122,6 +122,8 @@ class BedBackEnd:
         for one in uplinks.values():
             # These wires are in the place of NICs.
             one["early_drop"] = back_end.uplink.early_drop or "driver"
+            if back_end.as_packets:
+                one["receive"] = "packet"
         text = io.StringIO()
         YAML().dump(
             {"isolane": 1, "name": NAME, "core": back_end.core, "uplinks": uplinks, "ports": ports},

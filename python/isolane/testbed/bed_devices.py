@@ -167,6 +167,8 @@ class BackEndLayout:
     core: int
     uplink: Uplink
     """How it sends where frames leave."""
+    as_packets: bool = False
+    """Frames that arrive are packets of the kernel's, as capture points need."""
 
 
 @dataclass

@@ -155,7 +155,10 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
     if path in _MACVLAN:  # macvlan_start_xmit() counts what the wire below refuses
         outs = tuple((f"isolane-{plan.routers[i].name}", f"{PREFIX}out{i}") for i in members)
     if path == "netback":
-        layout.back_end = BackEndLayout((nic_in, nic_out), plan.dut_cores[0], plan.uplink)
+        as_packets = any(router.shaped for router in plan.routers)
+        layout.back_end = BackEndLayout(
+            (nic_in, nic_out), plan.dut_cores[0], plan.uplink, as_packets
+        )
     layout.shared += [
         SharedWire("nic_queue", GEN, gen, ()),
         SharedWire("egress", DUT, nic_out, outs),

@@ -82,6 +82,11 @@ ROWS: Final[dict[str, Row]] = {
         r"uplinks.w0.early_drop: early_drop 'diver' is not known; .*did you mean driver\?",
         files={"nb.yaml": netback("scheduler: drr", "scheduler: drr, early_drop: diver")},
     ),
+    "netback that receives as nobody can": Row(
+        "netback start nb.yaml", 2,
+        r"uplinks.w0.receive: receive 'pocket' is not known; .*did you mean packet\?",
+        files={"nb.yaml": netback("scheduler: drr", "scheduler: drr, receive: pocket")},
+    ),
     "netback on a core that there is not": Row(
         "netback start nb.yaml", 3, "there is no core 1023",
         files={"nb.yaml": netback("name: misuse", "name: misuse\ncore: 1023")}, where="wire",

@@ -6,6 +6,7 @@ use crate::{mapped::MappedArray, test_run::packet_through};
 
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
+const XDP_REDIRECT: u32 = 4;
 /// As much of the frame as there is.
 const KEEP: u32 = u32::MAX;
 const IGNORE: u32 = 0;
@@ -100,4 +101,41 @@ fn a_driver_drops_what_would_be_refused_and_leaves_all_else_to_others() {
     assert_eq!(bench.counted(), [(1, 0), (0, 0), (1, 1), (0, 0)]);
     bench.change(2, |entry| entry.taken = 1);
     assert_eq!(bench.by_driver(mac(0)), XDP_PASS);
+}
+
+/// An `AF_XDP` socket that is bound to nothing, with a ring for what arrives.
+fn socket() -> OwnedFd {
+    use std::os::fd::FromRawFd;
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    assert!(fd >= 0, "needs root");
+    // SAFETY: the descriptor is new and nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let frames = 64u32;
+    // SAFETY: the pointer is to a live number of that length.
+    let failed = unsafe {
+        libc::setsockopt(fd, libc::SOL_XDP, libc::XDP_RX_RING, (&raw const frames).cast(), 4)
+    };
+    assert_eq!(failed, 0);
+    socket
+}
+
+#[test]
+fn what_a_driver_lets_in_is_handed_over_where_there_is_a_socket_and_it_fits() {
+    let bench = Bench::new(1000, [2, 9]);
+    let socket = socket();
+    bench.admission.hand_to(0, socket.as_fd()).expect("taken");
+    let long = |bytes| {
+        let mut frame = frame(mac(1));
+        frame.resize(bytes, 0);
+        packet_through(&bench.admission.loaded.progs.isl_refuse, &frame).0
+    };
+    let all = [mac(0), mac(0), mac(0), mac(7), EVERYBODY];
+    let verdicts = all.map(|to| bench.by_driver(to));
+    assert_eq!(verdicts, [XDP_REDIRECT, XDP_REDIRECT, XDP_DROP, XDP_PASS, XDP_PASS]);
+    assert_eq!([1792, 1793].map(long), [XDP_REDIRECT, XDP_PASS]);
+    assert_eq!(bench.counted(), [(3, 0), (0, 0), (2, 1), (1, 0)]);
+    drop(socket);
+    assert_eq!(bench.by_driver(mac(1)), XDP_PASS, "whoever had it has gone");
+    assert!(bench.admission.hand_to(MAX_SOCKETS, self::socket().as_fd()).is_err());
 }

@@ -24,9 +24,11 @@ fn netback(uplinks: &[u32], ports: u8) -> (Netback, Handle) {
         ports: vec![FlowSettings::default(); ports.into()],
     };
     let ports = (1..=ports).map(|last| (settings(last), socket())).collect();
-    let uplinks: Vec<UplinkSettings> =
-        uplinks.iter().map(|&ifindex| UplinkSettings { ifindex, program: None }).collect();
-    Netback::new(&uplinks, ports, &sharing).unwrap()
+    let uplinks: Vec<UplinkSettings> = uplinks
+        .iter()
+        .map(|&ifindex| UplinkSettings { ifindex, program: None, sockets: Vec::new() })
+        .collect();
+    Netback::new(uplinks, ports, &sharing).unwrap()
 }
 
 #[test]
