@@ -18,7 +18,7 @@ from isolane.guests.qemu import KERNEL_WORDS
 
 ROOT = Path(__file__).parent.parent
 NAMES = (
-    *("load::", "accountant::", "points::", "profiler::", "policy_programs::"),
+    *("load::", "accountant::", "points::", "profiler::", "policy_programs::", "admission::"),
     *("plane::tests::checksums", "plane::tests::ceilings", "plane::tests::a_spent"),
     *("receiver::tests::windows", "generator::tests::frames_are", "generator::tests::headers"),
     *("generator::tests::any_number", "generator::tests::bursts_that"),

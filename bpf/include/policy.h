@@ -134,7 +134,7 @@ struct isl_core {
 	__u32 behind_slot; /* of the queue that they wait in */
 	__u32 frames;
 	__u32 aged_ms;	  /* when `refused_ns` was worked out */
-	__u64 refused_ns; /* what frames refused lately for others' sake would have cost */
+	__u64 refused_ns; /* what frames that were refused lately would have taken */
 	__u64 idle_ns;	  /* what the core lately had nothing to do for */
 	struct isl_poller pollers[ISL_POLLERS]; /* by the NIC's interface number */
 };

@@ -6,13 +6,14 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, OwnedFd},
-    ptr,
+    os::fd::OwnedFd,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
+
+use crate::mapping::Mapping;
 
 /// A socket filter, and the map of counters that it shares with its user.
 #[derive(Debug)]
@@ -55,45 +56,24 @@ const CORRECTION_NS: u64 = 100_000_000;
 /// The entries of one uplink, shared with the kernel.
 #[derive(Debug)]
 struct Entries {
-    start: *const Entry,
+    mapping: Mapping,
     count: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; what is in it is atomic.
-unsafe impl Send for Entries {}
-// SAFETY: the same.
+// SAFETY: what is in the mapping is atomic.
 unsafe impl Sync for Entries {}
 
 impl Entries {
     fn map(map: &OwnedFd, count: usize) -> io::Result<Self> {
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                count * size_of::<Entry>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { start: start.cast(), count })
+        let mapping = Mapping::new(count * size_of::<Entry>(), Some((map, 0)))?;
+        Ok(Self { mapping, count })
     }
 
+    #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins with a page")]
     fn get(&self, number: usize) -> &Entry {
         assert!(number < self.count);
         // SAFETY: inside the mapping, which lives as long as this value; all zeros are an entry.
-        unsafe { &*self.start.add(number) }
-    }
-}
-
-impl Drop for Entries {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped, and nobody borrows from it.
-        unsafe { libc::munmap(self.start.cast_mut().cast(), self.count * size_of::<Entry>()) };
+        unsafe { &*self.mapping.start.cast::<Entry>().add(number) }
     }
 }
 

@@ -21,6 +21,7 @@ use std::{
 
 use crate::{
     NetHeader,
+    mapping::Mapping,
     packet_socket::{self, keep_more_waiting, set},
     segmentation::MAX_MERGED_BYTES,
     staging::{MAX_FRAME_BYTES, frames_of},
@@ -31,7 +32,7 @@ use crate::{
 mod slots;
 
 pub use slots::Slots;
-use slots::{Found, SLOT_BYTES, VNET_BYTES, frame_of, map, status, with_tag, work_of};
+use slots::{Found, SLOT_BYTES, VNET_BYTES, frame_of, status, with_tag, work_of};
 
 /// Slots of each ring of an uplink, and of an interface with one router behind it, of which there may be
 /// hundreds; each has 2 KiB, and the kernel keeps them in memory.
@@ -93,7 +94,7 @@ pub struct Interface {
     ifindex: i32,
     /// Whether it is up and has a carrier, as far as is known.
     has_carrier: bool,
-    rings: *mut u8,
+    rings: Mapping,
     slots: Slots,
     /// What hands over frames that never get to the ring.
     xdp: Vec<XdpSocket>,
@@ -109,9 +110,6 @@ pub struct Interface {
     state: State,
     counters: UplinkCounters,
 }
-
-// SAFETY: the mapping belongs to this value alone, and its other user is the kernel.
-unsafe impl Send for Interface {}
 
 impl Interface {
     /// A socket in the calling thread's network namespace that is not bound yet.
@@ -136,7 +134,7 @@ impl Interface {
             };
             set(&socket, option, &ring)?;
         }
-        let rings = map(&socket, slots)?;
+        let rings = Mapping::new(slots.bytes(), Some((&socket, 0)))?;
         Ok(Self {
             socket,
             ifindex: 0,
@@ -453,14 +451,7 @@ impl Interface {
     /// A slot: the receiving ring's come first, then those of the sending ring.
     fn slot(&self, number: u32) -> *mut u8 {
         // SAFETY: the rings were mapped with so many slots.
-        unsafe { self.rings.add(number as usize * SLOT_BYTES as usize) }
-    }
-}
-
-impl Drop for Interface {
-    fn drop(&mut self) {
-        // SAFETY: mapped by new(), with this length, and used by nobody else.
-        unsafe { libc::munmap(self.rings.cast(), self.slots.bytes()) };
+        unsafe { self.rings.start.add(number as usize * SLOT_BYTES as usize) }
     }
 }
 

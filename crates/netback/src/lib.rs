@@ -43,6 +43,7 @@ mod guest;
 mod handle;
 mod interface;
 mod interface_side;
+mod mapping;
 mod memory;
 mod message;
 mod notification;

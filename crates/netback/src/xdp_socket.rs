@@ -14,44 +14,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use crate::mapping::Mapping;
+
 /// Bytes of memory for a frame, of which the kernel leaves the first 256 to programs.
 const FRAME_BYTES: u32 = 2048;
 /// Descriptors of frames that were sent: none is, but the kernel asks for that ring, too.
 const UNUSED_DESCRIPTORS: u32 = 64;
-
-/// Memory that is mapped here.
-#[derive(Debug)]
-struct Mapping {
-    start: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone, and its other user is the kernel.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    /// So many bytes of a socket's ring, or (None) of fresh memory.
-    fn new(bytes: usize, ring: Option<(&OwnedFd, libc::off_t)>) -> io::Result<Self> {
-        let (fd, offset, kind) = match ring {
-            Some((socket, offset)) => (socket.as_raw_fd(), offset, libc::MAP_SHARED),
-            None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
-        };
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, kind | libc::MAP_POPULATE);
-        // SAFETY: a new mapping, wherever the kernel likes.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, fd, offset) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { start: start.cast(), bytes })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped, and nobody borrows from it.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
-    }
-}
 
 /// A ring of descriptors of type `T`, which one side writes and the other reads.
 #[derive(Debug)]

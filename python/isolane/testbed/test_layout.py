@@ -214,6 +214,15 @@ def test_a_guest_under_qemu_has_macvtaps_for_nics() -> None:
     assert not any(macvlan.tap for macvlan in containers.macvlans)
 
 
+@pytest.mark.parametrize("shaped", [False, True])
+def test_capture_points_see_packets_of_the_kernel(shaped: bool) -> None:
+    bed = plan(["netback", "netback"])
+    first = replace(bed.routers[0], shaped=shaped)
+    back_end = make_layout(replace(bed, routers=(first, *bed.routers[1:]))).back_end
+    assert back_end is not None
+    assert back_end.as_packets is shaped
+
+
 def test_routers_take_turns_on_the_cores() -> None:
     layout = make_layout(plan(["direct"] * 3, cores=(2, 5)))
     assert [router.core for router in layout.routers] == [2, 5, 2]

@@ -2,12 +2,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "kernel constants")]
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-    ptr,
-    sync::atomic::AtomicU32,
-};
+use std::{ptr, sync::atomic::AtomicU32};
 
 use crate::{
     NET_HEADER_BYTES, NetHeader, segmentation::MAX_MERGED_BYTES, staging::MAX_FRAME_BYTES,
@@ -96,19 +91,4 @@ pub(super) fn with_tag<'a>(
 pub(super) fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
     // SAFETY: a slot is aligned to 16 bytes and begins with its status, which both sides change.
     unsafe { AtomicU32::from_ptr(slot.cast()) }
-}
-
-pub(super) fn map(socket: &OwnedFd, slots: Slots) -> io::Result<*mut u8> {
-    // SAFETY: a new mapping, wherever the kernel likes.
-    let at = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            slots.bytes(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            socket.as_raw_fd(),
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
 }

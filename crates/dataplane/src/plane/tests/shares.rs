@@ -41,7 +41,7 @@ fn lately(plane: &Plane, now_ms: u64, refused_ns: u64, idle_ns: u64) {
     });
 }
 
-/// The longest work that any core lately refused for others' sake, ns.
+/// The longest work that any core lately refused, ns.
 fn max_refused(plane: &Plane) -> u64 {
     let mut max = 0;
     each_core(plane, |core| max = max.max(core.refused_ns));
