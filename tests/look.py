@@ -6,12 +6,13 @@ import contextlib
 import ctypes
 import os
 import struct
+import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isolane.procfs import named_processes, words_of
+from isolane.procfs import named_processes, thread_name, words_of
 from isolane.testbed import NETNS_DIR, kernel
 from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import IPRoute
@@ -23,6 +24,9 @@ MARK = "ISOLANE_END_TO_END"
 """In the environment of every process that the tests start, and of its children: the tests' pid."""
 HELD = "programs and maps"
 _SETTINGS = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs", "mtu", "flags")
+_STARTED_S = 300.0
+_ENV_END = 51 - 3
+"""proc_pid_stat(5): where the environment ends, 0 until it is there; after the name."""
 _NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
 _MAP_BY_ID = 14
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -67,9 +71,9 @@ def _processes() -> tuple[dict[int, str], dict[int, str]]:
     """What these tests have started, or its children, and pacemakers: number and name of each."""
     mine = f"{MARK}={os.getpid()}".encode()
     started, pacemakers = {}, {}
-    for pid, name in named_processes():
+    for pid, _ in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
-            environment = _read(f"/proc/{pid}/environ")
+            environment, name = environment_of(pid), thread_name(pid)
             if not environment or pid == os.getpid() or is_command_server(pid):
                 continue  # most are threads of the kernel's, which have none
             if mine in environment.split(b"\0"):
@@ -77,6 +81,22 @@ def _processes() -> tuple[dict[int, str], dict[int, str]]:
             elif b"isolane.pacemaker" in words_of(pid) and _on_this_host(pid):
                 pacemakers[pid] = name
     return started, pacemakers
+
+
+def environment_of(pid: int) -> bytes:
+    """Read the environment of a process; nothing of a kernel thread, or one that has ended.
+
+    One that is just being started has none for a moment, and its former name: execve(2) tells its
+    parent that it succeeded before it has written either. It is asked until it has.
+    """
+    process = f"/proc/{pid}"
+    deadline = time.monotonic() + _STARTED_S
+    while not (found := _read(f"{process}/environ")) and time.monotonic() < deadline:
+        Path(process, "exe").readlink()  # OSError where it has no program, and gets none
+        if int(_read(f"{process}/stat").rpartition(b")")[2].split()[_ENV_END]):
+            break  # it has come since, or is empty
+        time.sleep(0.001)
+    return found or _read(f"{process}/environ")
 
 
 def _on_this_host(pid: int) -> bool:
