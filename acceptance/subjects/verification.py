@@ -50,7 +50,9 @@ def _verified(text: str, folder: Path, *options: str) -> Sequence[Decided]:
 
 def _answer(finding: Mapping[str, Any]) -> tuple[Verdict, str]:
     """Return verify's own answer, and its reason or figures."""
-    return finding["verdict"], finding["why"] or _figures(finding)
+    why = finding["why"]
+    told = _figures(finding) if finding["measured"] is not None else None
+    return finding["verdict"], "; ".join(filter(None, (told, why)))
 
 
 def _figures(finding: Mapping[str, Any]) -> str:

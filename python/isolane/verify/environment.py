@@ -5,15 +5,15 @@ The other environment, the running routers between real interfaces, is :mod:`iso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from isolane.enforce import Sample
+from isolane.enforce import RouterSample, Sample
 from isolane.results.error_budget import ErrorBudget
 from isolane.results.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
-from isolane.results.results import RouterTrial
+from isolane.results.results import DropPoint, RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.spec.demands import Demand
 from isolane.spec.patterns import PLAIN
@@ -47,6 +47,10 @@ class Seen:
     and the packet path count it: what counts against its weight."""
     lost_at_link: int = 0
     """Frames that its HTB class dropped in the whole trial."""
+    nic_cpu: float | None = None
+    """Of ``caused_cpu``, what the NICs' threads spent; None where it does not pay for that."""
+    lost: Mapping[DropPoint, int] = field(default_factory=dict)
+    """Frames that it lost in the whole trial by where, as far as that is known."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +170,10 @@ class _BedTrials:
         )
         before = next(self.samples)
         seen = self.bench.trial(setting)
-        caused = caused_cpu((before, next(self.samples)))
+        samples = before, next(self.samples)
         dut = [core for core in seen.cores if core.part == "dut"]
         routers = {
-            by_bed[router.router]: _seen(router, len(dut), caused.get(router.router))
-            for router in seen.routers
+            by_bed[router.router]: _seen(router, len(dut), samples) for router in seen.routers
         }
         return Measured(
             routers,
@@ -204,26 +207,44 @@ def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[Invalid
             yield InvalidReason(InvalidKind.GENERATOR_LIMIT, text)
 
 
-def _seen(router: RouterTrial, cores: int, caused: float | None) -> Seen:
-    cpu = None if router.cpu_share is None else router.cpu_share * cores
-    lost = router.lost["egress"]
-    return Seen(router.offered_pps, router.generated_pps, router.received_pps, cpu, caused, lost)
+def _seen(router: RouterTrial, cores: int, samples: Samples) -> Seen:
+    return Seen(
+        offered_pps=router.offered_pps,
+        sent_pps=router.generated_pps,
+        received_pps=router.received_pps,
+        cpu=None if router.cpu_share is None else router.cpu_share * cores,
+        caused_cpu=caused_cpu(router.router, samples),
+        lost_at_link=router.lost["egress"],
+        nic_cpu=nic_cpu(router.router, samples),
+        lost={point: frames for point, frames in router.lost.items() if point != "generator"},
+    )
 
 
-def caused_cpu(samples: tuple[Sample | None, Sample | None]) -> dict[str, float]:
-    """Return what routers caused between two samples, as a share of one core: see :class:`Seen`."""
+Samples = tuple[Sample | None, Sample | None]
+"""Before a trial and after it; None where no policy is in force."""
+
+
+def caused_cpu(router: str, samples: Samples) -> float | None:
+    """Return what a router caused between two samples, in cores: see :class:`Seen`."""
+    return _spent(router, samples, lambda seen: seen.cpu_ns + (seen.nic_cpu_ns or 0))
+
+
+def nic_cpu(router: str, samples: Samples) -> float | None:
+    """Return what of that the NICs' threads spent, in cores."""
+    return _spent(router, samples, lambda seen: seen.nic_cpu_ns)
+
+
+def _spent(
+    router: str, samples: Samples, ns_of: Callable[[RouterSample], int | None]
+) -> float | None:
     before, after = samples
     if before is None or after is None:
-        return {}
-    return {
-        name: (ns - before_ns) / (after.at_ns - before.at_ns)
-        for name, ns in _caused_ns(after).items()
-        if (before_ns := _caused_ns(before).get(name)) is not None
-    }
-
-
-def _caused_ns(sample: Sample) -> dict[str, int]:
-    return {router.name: router.cpu_ns + (router.nic_cpu_ns or 0) for router in sample.routers}
+        return None
+    told = [ns_of(each) for s in (before, after) for each in s.routers if each.name == router]
+    known = [ns for ns in told if ns is not None]
+    if len(known) < len(samples):
+        return None
+    return (known[1] - known[0]) / (after.at_ns - before.at_ns)
 
 
 def _demand(router: PointRouter, name: str, scenario: Scenario) -> Demand:

@@ -14,6 +14,7 @@ from isolane.verify.evidence import Candidate, Claim, Pair, Results
 from isolane.verify.promised_rates import Capacity
 from isolane.verify.report_data import Tolerance
 from isolane.verify.scenarios import Ceiling, Comparison
+from isolane.verify.why_lost import why_lost
 
 REACHED = 0.9
 """Part of a ceiling that the router must reach before the ceiling counts as tested."""
@@ -106,6 +107,9 @@ class Judge:
                     excuse = f"only {format_pps(median(sent))} could be offered to {aggressor}"
                 values, note = _retained(pairs, name)
                 allowed = self.tolerance.retained * self.tolerance.factor
+                if median(values) < 1 - allowed:
+                    told = note, why_lost(pairs, name, aggressor)
+                    note = "; ".join(filter(None, told)) or None
                 note = _silent(capacity, name) or note
                 yield Candidate(claim, key, 1.0, values, allowed, excuse=excuse, note=note)
 

@@ -29,7 +29,15 @@ from isolane.trials.live.cores import awake
 from isolane.trials.live.generator_streams import segments_of, stream
 from isolane.trials.live.target import resolve
 from isolane.trials.live.traffic import GRACE_S, Target, host_cookie
-from isolane.verify.environment import Measured, Seen, Trials, budget_of, caused_cpu, too_few
+from isolane.verify.environment import (
+    Measured,
+    Seen,
+    Trials,
+    budget_of,
+    caused_cpu,
+    nic_cpu,
+    too_few,
+)
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
@@ -211,7 +219,7 @@ class _RealTrials:
         counts = self.receiver.counts()
         seen: dict[str, Seen] = {}
         invalid: list[InvalidReason] = []
-        budget, caused = budget_of(self.environment.tolerance), caused_cpu(samples)
+        budget = budget_of(self.environment.tolerance)
         invalid += (
             reason
             for reason in _disturbed(ticks, budget)
@@ -220,10 +228,16 @@ class _RealTrials:
         for number, name in enumerate(self.routers):
             sent = report.streams[number].sent_window
             received = counts[number].received_window
-            lost = _lost_at_link(name, samples)
             wanted = scenario.offered_pps.get(name, 0.0)
-            cpu, both = _cpu(name, samples), caused.get(name)
-            seen[name] = Seen(wanted, sent / window_s, received / window_s, cpu, both, lost)
+            seen[name] = Seen(
+                offered_pps=wanted,
+                sent_pps=sent / window_s,
+                received_pps=received / window_s,
+                cpu=_cpu(name, samples),
+                caused_cpu=caused_cpu(name, samples),
+                lost_at_link=_dropped(name, samples, "link"),
+                nic_cpu=nic_cpu(name, samples),
+            )
             if name not in scenario.overloaded and sent / window_s < (1 - budget.limit) * wanted:
                 text = f"the generator was the limit for {name}"
                 invalid.append(InvalidReason(InvalidKind.GENERATOR_LIMIT, text))
@@ -352,10 +366,9 @@ def _cpu(name: str, samples: tuple[Sample, Sample]) -> float | None:
     return (after[name] - before[name]) / between_ns if name in before else None
 
 
-def _lost_at_link(name: str, samples: tuple[Sample, Sample]) -> int:
+def _dropped(name: str, samples: tuple[Sample, Sample], point: str) -> int:
     before, after = (
-        sum(r.dropped.get("link", 0) for r in sample.routers if r.name == name)
-        for sample in samples
+        sum(r.dropped.get(point, 0) for r in sample.routers if r.name == name) for sample in samples
     )
     return after - before
 

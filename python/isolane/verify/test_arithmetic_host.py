@@ -9,6 +9,7 @@ from typing import Literal
 
 from isolane.enforce.fair_share import ceiling_pps, link_fair_rates, share_out
 from isolane.results.invalid import InvalidKind, InvalidReason
+from isolane.results.results import DropPoint
 from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
 from isolane.verify.environment import Environment, Measured, Seen, Trials
@@ -47,6 +48,8 @@ class Arithmetic:
     lost_at_link: int = 1
     causes: Mapping[str, float] = field(default_factory=dict)
     """Parts of the core that routers' frames cost the NICs' threads."""
+    lost: Mapping[DropPoint, int] = field(default_factory=dict)
+    """Of every router, in every trial."""
     withheld: float = 0.0
     """Part of the core that nobody gets while all are overloaded."""
     core_pps: float = CORE_PPS
@@ -122,6 +125,8 @@ class _Trials:
                 self.host.cpu[name],
                 self.host.cpu[name] + self.host.causes.get(name, 0.0),
                 self.host.lost_at_link,
+                self.host.causes.get(name, 0.0),
+                self.host.lost,
             )
             for name, pps in kept.items()
         }

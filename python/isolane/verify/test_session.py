@@ -6,6 +6,7 @@ import pytest
 
 from isolane.errors import MeasurementError
 from isolane.results.invalid import InvalidReason
+from isolane.results.results import DropPoint
 from isolane.spec import Policy, parse_policy
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
@@ -109,15 +110,36 @@ def test_a_guarantee_that_is_missed_is_broken_by_as_much_as_it_is(policy: Policy
     assert finding.margin == pytest.approx(-5e6)
 
 
-def test_what_an_aggressor_takes_is_told_by_aggressor(policy: Policy) -> None:
-    def leak(scenario: Scenario, kept: Kept) -> Kept:
-        return kept | {"gold": 0.9 * kept["gold"]} if scenario.key == "attack:tin" else kept
+def leak(scenario: Scenario, kept: Kept) -> Kept:
+    return kept | {"gold": 0.9 * kept["gold"]} if scenario.key == "attack:tin" else kept
 
+
+def test_what_an_aggressor_takes_is_told_by_aggressor(policy: Policy) -> None:
     report = verified(Arithmetic(policy, spoil=leak))
     assert report.count("broken") == 1
     finding = found(report, "gold", "retained", "tin")
     assert finding.verdict == "broken"
     assert finding.measured == pytest.approx(0.9)
+
+
+def test_where_frames_were_lost_and_what_an_aggressor_took_is_told(policy: Policy) -> None:
+    """The others need 0.8 x 0.85 of the core; all cost 1.13, 0.3 of it the NIC for tin."""
+    lost: dict[DropPoint, int] = {"nic_queue": 60, "router_queue": 137, "egress": 3}
+    causes = dict.fromkeys(policy.routers, 0.0) | {"tin": 0.3}
+    report = verified(Arithmetic(policy, spoil=leak, causes=causes, lost=lost))
+    finding = found(report, "gold", "retained", "tin")
+    assert finding.verdict == "broken"
+    assert finding.why == (
+        "of what it lost, 30 % at the NIC, before anybody could tell whose they were, 68 % in its "
+        "queue; to look at tin's frames, and refuse them, takes the NICs' threads 22 % of the "
+        "cores, and the others need 68 %"
+    )
+    assert found(report, "silver", "retained", "tin").why is None, "it was kept"
+
+
+def test_an_aggressor_that_costs_the_nics_nothing_is_not_named(policy: Policy) -> None:
+    report = verified(Arithmetic(policy, spoil=leak))
+    assert found(report, "gold", "retained", "tin").why is None
 
 
 def test_the_tolerance_decides_what_is_broken(policy: Policy) -> None:
