@@ -12,6 +12,8 @@
 
 /* Kernels before 6.13 add up no more at a time. */
 #define ISL_CHUNK 512
+/* More than the headers of a frame can have in front of it, a power of two. */
+#define ISL_HEADERS 128
 /* Enough for the longest IP packet. */
 #define ISL_CHUNKS 128
 
@@ -67,6 +69,18 @@ static __always_inline int isl_sum_covered(struct xdp_md *ctx, struct isl_covere
 	return !all.left;
 }
 
+/* Reads the checksum of a frame, from a later part of it if need be; 0: that was possible. */
+static __always_inline long isl_read_check(struct xdp_md *ctx, struct isl_covered *covered,
+					   __u16 *check)
+{
+	__u16 *field = (void *)(long)ctx->data + isl_below(covered->check, ISL_HEADERS);
+
+	if ((void *)(field + 1) > (void *)(long)ctx->data_end)
+		return bpf_xdp_load_bytes(ctx, covered->check, check, sizeof(*check));
+	*check = *field;
+	return 0;
+}
+
 /*
  * Adds the checksum if the sender has left it out: then the sum of the pseudo header is in its
  * field. A whole checksum has that value once in 65,536 frames, and is then written again.
@@ -80,7 +94,7 @@ static __always_inline void isl_add_checksum(struct xdp_md *ctx)
 
 	if (!isl_find_covered(data, end, &covered))
 		return;
-	if (bpf_xdp_load_bytes(ctx, covered.check, &check, sizeof(check)))
+	if (isl_read_check(ctx, &covered, &check))
 		return;
 	if (check != isl_fold16(covered.pseudo) || !isl_sum_covered(ctx, &covered, &sum))
 		return;
