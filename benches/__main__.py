@@ -22,6 +22,7 @@ BENCHES: tuple[str, ...] = (
     "run_profile",
     "enforcement",
     "charged",
+    "refusals",
     "links",
     "noise",
     "scale",
