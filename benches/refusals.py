@@ -74,10 +74,8 @@ def dropping(rig: Rig, file: Path, program: str) -> Iterator[Nic]:
         rig.bed.start_polling()
         nic = _nic(rig)
         os.sched_setaffinity(nic.thread, {rig.core})
-        before = os.getpriority(os.PRIO_PROCESS, nic.thread)
         os.setpriority(os.PRIO_PROCESS, nic.thread, FIRST)
         yield nic
-        os.setpriority(os.PRIO_PROCESS, nic.thread, before)
     finally:
         rig.bed.stop_polling()
         shown("ip", "link", "set", "dev", ifname, "xdpdrv", "off")

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from isolane.results.folder import RunFolder
+from isolane.trials.live.cores import staying_on
 
 from tests.conftest import Tiny
 from tests.live import (
@@ -42,15 +43,9 @@ WORDS = {
 }
 
 
-@contextlib.contextmanager
-def one_core() -> Iterator[None]:
+def one_core() -> AbstractContextManager[None]:
     """What begins meanwhile simulates by itself: other processes take seconds to be ready."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
+    return staying_on((max(os.sched_getaffinity(0)),))
 
 
 @pytest.mark.native

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from isolane.procfs import thread_name
+from isolane.trials.live.cores import staying_on
 
 from tests.look import MARK, environment_of
 
@@ -20,12 +21,11 @@ def one_core() -> Iterator[None]:
 
     Not as tools/harmless has it, either: of SCHED_IDLE nobody preempts a child.
     """
-    before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
-    os.sched_setaffinity(0, {max(before)})
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    yield
-    os.sched_setscheduler(0, policy, os.sched_param(0))
-    os.sched_setaffinity(0, before)
+    policy = os.sched_getscheduler(0)
+    with staying_on((max(os.sched_getaffinity(0)),)):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        yield
+        os.sched_setscheduler(0, policy, os.sched_param(0))
 
 
 @pytest.mark.usefixtures("one_core")

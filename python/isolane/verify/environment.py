@@ -50,7 +50,7 @@ class Seen:
     nic_cpu: float | None = None
     """Of ``caused_cpu``, what the NICs' threads spent; None where it does not pay for that."""
     lost: Mapping[DropPoint, int] = field(default_factory=dict)
-    """Frames that it lost in the whole trial by where, as far as that is known."""
+    """Frames that it lost in the whole trial by where; empty where that is not known."""
 
 
 @dataclass(frozen=True)

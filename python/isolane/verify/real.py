@@ -235,7 +235,7 @@ class _RealTrials:
                 received_pps=received / window_s,
                 cpu=_cpu(name, samples),
                 caused_cpu=caused_cpu(name, samples),
-                lost_at_link=_dropped(name, samples, "link"),
+                lost_at_link=_lost_at_link(name, samples),
                 nic_cpu=nic_cpu(name, samples),
             )
             if name not in scenario.overloaded and sent / window_s < (1 - budget.limit) * wanted:
@@ -366,9 +366,10 @@ def _cpu(name: str, samples: tuple[Sample, Sample]) -> float | None:
     return (after[name] - before[name]) / between_ns if name in before else None
 
 
-def _dropped(name: str, samples: tuple[Sample, Sample], point: str) -> int:
+def _lost_at_link(name: str, samples: tuple[Sample, Sample]) -> int:
     before, after = (
-        sum(r.dropped.get(point, 0) for r in sample.routers if r.name == name) for sample in samples
+        sum(r.dropped.get("link", 0) for r in sample.routers if r.name == name)
+        for sample in samples
     )
     return after - before
 
